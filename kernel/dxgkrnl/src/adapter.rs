@@ -12,6 +12,7 @@ mod fence;
 mod fence_log;
 mod flip;
 pub mod interrupt;
+mod memory;
 mod metering;
 mod mode;
 mod packets;
@@ -33,35 +34,29 @@ mod waking;
 
 use std::collections::BTreeMap;
 
-use ddi::KmdProcess;
 use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::{DeviceState, Refusal, Reply, Wddm31Caps};
-use vidmm::{DeviceId, SpaceId, VidMm};
+use vidmm::{DeviceId, VidMm};
 use vidsch::VidSch;
 use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
 
-use crate::allocations::Allocations;
 use crate::breach::Breach;
-use crate::cpu_view::CpuView;
 use crate::driver::Driver;
 use crate::due::{Due, SettleOrder, SettleStep, Waiter};
 use crate::features::FeaturePolicy;
-use crate::io_mmu::Pasids;
 use crate::life::RecoveryPolicy;
 use crate::machine::{Cx, Effect};
+use crate::memory::AdapterMemory;
 use crate::memory_policy::MemoryPolicy;
-use crate::notification::Registrations;
 use crate::number::PagingWorkNumber;
 use crate::object::{Context, ContextNumber, Device, DeviceNumber, ProcessOnAdapter, Queue, QueueNumber};
 use crate::owners::Owners;
 use crate::packet::{Packets, Software, SoftwareNumber};
-use crate::paging::PagingRing;
 use crate::platform::Shown;
 use crate::store::{ObjectNumber, Store};
 use crate::sync::Synchronization;
 use crate::tally::Tally;
-use crate::turns::Turns;
 
 pub use doorbell::NewDoorbell;
 pub use fence::Opened;
@@ -125,11 +120,11 @@ pub struct Adapter {
     pub config: AdapterConfig,
     pub driver: Driver,
     pub vidmm: VidMm<FenceId>,
+    /// What of memory the kernel keeps beside the memory manager.
+    pub memory: AdapterMemory,
     pub vidsch: VidSch<crate::scheduling::Scheduled>,
     pub sync: Synchronization,
     pub software: Software,
-    pub spaces: BTreeMap<SpaceId, KmdProcess>,
-    pub pasids: Pasids,
     pub owners: Owners,
     pub processes: BTreeMap<ProcessId, ProcessOnAdapter>,
     pub devices: Store<DeviceNumber, Device>,
@@ -138,18 +133,7 @@ pub struct Adapter {
     pub packets: Packets,
     pub displays: crate::display::Displays,
     pub doorbells: crate::queue::Doorbells,
-    pub paging_queues: crate::paging_queue::PagingQueues,
-    pub allocations: Allocations,
-    /// Memory that processes commit in allocations.
-    pub committing: crate::quota::Committing,
-    pub waiting_locks: crate::lock::WaitingLocks,
-    pub registrations: Registrations,
-    pub ring: PagingRing,
-    pub cpu_view: CpuView,
     pub life: crate::life::Life,
-    pub turns: Turns,
-    /// Updates of tile mappings that wait for their turn.
-    pub updates: crate::gpu_va::Updates,
     pub scheduling_logs: crate::scheduling_log::SchedulingLogs,
     /// News that the loop of [`Adapter::settle`] or the machine carries out.
     pub due: Due,
@@ -209,10 +193,10 @@ impl Adapter {
                 self.end_wait(cx, waiter);
                 return true;
             }
-            SettleStep::AskForTurns => return !self.ring.turn_outstanding() && self.vidmm.any_suspended(),
+            SettleStep::AskForTurns => return !self.memory.ring.turn_outstanding() && self.vidmm.any_suspended(),
             SettleStep::TakeTurns => {
                 self.take_turns(cx);
-                return self.ring.turn_outstanding();
+                return self.memory.ring.turn_outstanding();
             }
             SettleStep::BeginRenders => self.renders_due(cx),
             SettleStep::AskForAwaitedFlips => self.ask_for_awaited_flips(cx),
@@ -266,7 +250,7 @@ impl Adapter {
         self.life.stop(reason);
         self.due.waits_ended(self.sync.end_all_waits());
         self.release_mappings(cx);
-        self.ring.abandon();
+        self.memory.ring.abandon();
     }
 
     /// Stops the adapter for a break of the contract by its driver or hardware. The answer, where there is none.

@@ -128,7 +128,7 @@ impl Adapter {
             // The caller's data of a standard allocation are not the driver's: openers see the caller's.
             let own = is_standard && !request.private_data.is_empty();
             let changed = (blob != before || is_standard && !own).then(|| blob.clone());
-            let resource_body = resource.map(|resource| self.allocations.resource(resource).body);
+            let resource_body = resource.map(|resource| self.memory.allocations.resource(resource).body);
             let mut body = Body::new(process, resource_body);
             body.private_data = if shared { blob } else { Vec::new() };
             body.callers_data = (shared && own).then(|| request.private_data.clone());
@@ -150,9 +150,9 @@ impl Adapter {
     fn enter(&mut self, cx: &mut Cx<'_>, allocation: Allocation, body: Body) -> AllocationNumber {
         let Allocation { device, vidmm: id, .. } = allocation;
         if body.section.is_none() {
-            self.committing.charge(body.creator, self.vidmm.allocation_bytes(id));
+            self.memory.committing.charge(body.creator, self.vidmm.allocation_bytes(id));
         }
-        let number = self.allocations.enter(allocation, body);
+        let number = self.memory.allocations.enter(allocation, body);
         self.devices[device].allocations.insert(number);
         let size_bytes = self.vidmm.allocation_bytes(id);
         cx.emit(self.index, Event::AllocationCreated { device: device.raw(), allocation: number.raw(), size_bytes });
@@ -174,7 +174,7 @@ impl Adapter {
         self.check_lengths(requests, call)?;
         if let Some(resource) = resource {
             // spec: memory §2.7: never to a shared one
-            if self.allocations.body_of_resource(resource).shared {
+            if self.memory.allocations.body_of_resource(resource).shared {
                 return Err(invalid("nothing can be added to a shared resource"));
             }
         }
@@ -239,7 +239,7 @@ impl Adapter {
         // VidMm rounds the sizes that it has checked to pages.
         let bytes = fresh().map(|(info, _)| info.size_bytes.next_multiple_of(PAGE_BYTES)).sum();
         let files = fresh().count() as u64 * self.files_of_one(cx);
-        self.committing.may_commit(bytes, files)?;
+        self.memory.committing.may_commit(bytes, files)?;
         let mut placed: Vec<(AllocationId, Option<u64>)> = Vec::with_capacity(infos.len());
         for ((info, origin), section) in wanted.into_iter().zip(sections) {
             match self.vidmm.create_allocation_from(owner, info, origin) {
@@ -262,7 +262,7 @@ impl Adapter {
     /// Takes back what was placed before a refusal.
     fn unplace(&mut self, placed: &mut Vec<(AllocationId, Option<u64>)>) {
         for (id, _) in placed.drain(..) {
-            self.cpu_view.forget(id);
+            self.memory.cpu_view.forget(id);
             assert!(self.vidmm.destroy_allocation(id, &[]).is_none(), "no work has used it");
         }
     }
@@ -271,7 +271,7 @@ impl Adapter {
     // spec: memory §3.4, operation 22: the driver is shown its pages by an address of the paging process
     fn check_notices(&self, info: &ddi::AllocationInfo) -> Result<(), Refusal> {
         let notified = info.flags2.contains(ddi::AllocationFlags2::NOTIFY_EVICTION);
-        if notified && !self.ring.has_addresses() {
+        if notified && !self.memory.ring.has_addresses() {
             return Err(invalid("NotifyEviction needs paging buffers that run in an address space"));
         }
         Ok(())
@@ -300,13 +300,13 @@ impl Adapter {
     ) -> Option<ResourceNumber> {
         if let Some(resource) = resource {
             // spec: memory §2.7: the driver may change it; of a creation that failed nothing is kept
-            self.allocations.renamed_by_driver(resource, kmd);
+            self.memory.allocations.renamed_by_driver(resource, kmd);
         }
         if resource.is_some() || !call.flags.contains(CreateAllocationFlags::CREATE_RESOURCE) {
             return resource;
         }
         let body = ResourceBody::new(self.owners.process_of(device), call, kmd);
-        let number = self.allocations.enter_resource(device, body);
+        let number = self.memory.allocations.enter_resource(device, body);
         self.devices[device].resources.insert(number);
         Some(number)
     }
@@ -314,7 +314,7 @@ impl Adapter {
     /// Only the creating process may lock a shared allocation.
     // spec: memory §6.3
     pub fn may_lock(&self, number: AllocationNumber) -> Result<(), Refusal> {
-        if self.allocations.is_creator(number, self.owners.process_of(self.allocations[number].device)) {
+        if self.memory.allocations.is_creator(number, self.owners.process_of(self.memory.allocations[number].device)) {
             Ok(())
         } else {
             Err(invalid("only the process that created a shared allocation may lock it"))
@@ -324,8 +324,8 @@ impl Adapter {
     /// A process may not write a resource that another process shares for reading only.
     // spec: memory §2.7
     pub fn may_write(&self, number: AllocationNumber) -> Result<(), Refusal> {
-        let process = self.owners.process_of(self.allocations[number].device);
-        match self.allocations.resource_of(number) {
+        let process = self.owners.process_of(self.memory.allocations[number].device);
+        match self.memory.allocations.resource_of(number) {
             Some(resource) if resource.read_only && resource.creator != process => {
                 Err(crate::refusal::access_denied("the resource was shared for reading"))
             }

@@ -98,7 +98,7 @@ fn in_turn<T>(
     let process = machine.processes.get_mut(&from);
     let process = process.ok_or_else(|| invalid("the process is not known to the kernel"))?;
     process.handles.allow_more(room.left(Kind::Handles));
-    machine.adapters.iter_mut().for_each(|adapter| adapter.committing.call_begins(room));
+    machine.adapters.iter_mut().for_each(|adapter| adapter.memory.committing.call_begins(room));
     let Machine { adapters, nt_handles, globals, cross_fences, sections, keyed_mutexes, .. } = machine;
     let mut turn = Turn {
         process,
@@ -117,7 +117,7 @@ fn in_turn<T>(
     let result = act(&mut turn, cx);
     let Turn { touched, lacking, .. } = turn;
     // Deferred work belongs to no call, so no quota limits it.
-    machine.adapters.iter_mut().for_each(|adapter| adapter.committing.call_ends());
+    machine.adapters.iter_mut().for_each(|adapter| adapter.memory.committing.call_ends());
     let stamp =
         |machine: &Machine| lacking.as_ref().map(|lacking| machine.adapters[lacking.adapter.0 as usize].memory_stamp());
     let before = stamp(machine);

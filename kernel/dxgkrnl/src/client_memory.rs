@@ -30,7 +30,7 @@ impl Adapter {
             self.revoke_returned(cx);
             return self.begin_lending(cx, self.vidmm.backing(allocation));
         }
-        self.cpu_view.note_unused(allocation);
+        self.memory.cpu_view.note_unused(allocation);
         false
     }
 
@@ -46,7 +46,7 @@ impl Adapter {
     /// The system pages of an allocation are about to be used: copied to, reached by the GPU, shown to the CPU. Whether they are zero,
     /// because they are lent from now on.
     pub fn backing_used(&mut self, cx: &Cx<'_>, allocation: AllocationId) -> bool {
-        if !self.cpu_view.note_used(allocation) {
+        if !self.memory.cpu_view.note_used(allocation) {
             return false;
         }
         self.revoke_returned(cx);
@@ -56,7 +56,7 @@ impl Adapter {
     /// The same of what has moved out of the adapter's memory, or is reached where it is. Answers which of it is zero for that.
     pub fn backings_used(&mut self, cx: &Cx<'_>, moves: &[Move]) -> Vec<PageRun> {
         let mut zero = Vec::new();
-        if self.cpu_view.unused().len() == 0 {
+        if self.memory.cpu_view.unused().len() == 0 {
             return zero;
         }
         for moved in moves.iter().filter(|moved| matches!(moved.kind, MoveKind::PageOut | MoveKind::Map)) {

@@ -33,7 +33,7 @@ impl Adapter {
         offset_bytes: u64,
         length_bytes: u64,
     ) -> Result<(), Refusal> {
-        let id = self.allocations[number].vidmm;
+        let id = self.memory.allocations[number].vidmm;
         let size_bytes = self.vidmm.allocation_bytes(id);
         if offset_bytes.checked_add(length_bytes).is_none_or(|end| end > size_bytes) {
             return Err(invalid(format!("{length_bytes} bytes at {offset_bytes} of an allocation of {size_bytes}")));
@@ -53,7 +53,7 @@ impl Adapter {
     // spec: memory §6.7
     pub fn maintain_for_move(&self, cx: &Cx<'_>, id: AllocationId) {
         if cx.platform(self.index).cpu_cache().is_some()
-            && self.allocations.body(id).is_some()
+            && self.memory.allocations.body(id).is_some()
             && let Some(cache) = self.cache_of(cx, id)
         {
             cache.invalidate(self.vidmm.backing(id), 0, self.vidmm.allocation_bytes(id));
@@ -65,7 +65,7 @@ impl Adapter {
     // spec: memory §6.7, memory §10.1 row 19
     pub fn lists_use(&mut self, cx: &Cx<'_>, uses: &[(AllocationId, bool)]) {
         for &(id, write) in uses {
-            let what = self.cpu_view.list_uses(id, write);
+            let what = self.memory.cpu_view.list_uses(id, write);
             self.maintain(cx, id, what);
         }
     }
@@ -74,7 +74,7 @@ impl Adapter {
     // spec: memory §6.7
     pub fn lists_wrote(&mut self, cx: &Cx<'_>, written: &[AllocationId]) {
         for &id in written {
-            let what = self.cpu_view.list_wrote(id);
+            let what = self.memory.cpu_view.list_wrote(id);
             self.maintain(cx, id, what);
         }
     }
@@ -83,14 +83,14 @@ impl Adapter {
     // spec: memory §6.7, memory §6.5: ReadOnly keeps its meaning
     pub fn lines_mapped(&mut self, cx: &Cx<'_>, id: AllocationId, writes: bool) {
         if self.cache_of(cx, id).is_some() {
-            let what = self.cpu_view.lines_come(id, writes);
+            let what = self.memory.cpu_view.lines_come(id, writes);
             self.maintain(cx, id, what);
         }
     }
 
     /// Its last lock has gone; the CPU's writes stand in the cache.
     pub fn lines_unmapped(&mut self, id: AllocationId) {
-        self.cpu_view.lines_stay(id);
+        self.memory.cpu_view.lines_stay(id);
     }
 
     /// The entries of a list whose lines the CPU's caches may hold, each with whether it is written.
@@ -102,7 +102,7 @@ impl Adapter {
         if self.is_io_coherent(cx) {
             return Vec::new();
         }
-        uses.filter(|(id, _)| self.allocations.body(*id).is_some() && self.cache_of(cx, *id).is_some()).collect()
+        uses.filter(|(id, _)| self.memory.allocations.body(*id).is_some() && self.cache_of(cx, *id).is_some()).collect()
     }
 
     /// The one instruction that there is writes back and forgets, which is all of them.
@@ -110,7 +110,7 @@ impl Adapter {
         // An owner that swore that nothing is in use may have destroyed what was.
         if what != Maintenance::None
             && !self.is_io_coherent(cx)
-            && self.allocations.body(id).is_some()
+            && self.memory.allocations.body(id).is_some()
             && let Some(cache) = self.cache_of(cx, id)
         {
             cache.invalidate(self.vidmm.backing(id), 0, self.vidmm.allocation_bytes(id));

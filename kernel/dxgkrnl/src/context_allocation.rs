@@ -126,7 +126,7 @@ impl Adapter {
         let host = ContextHost {
             device,
             space: self.owners.space_of(process),
-            by_address: self.ring.has_addresses(),
+            by_address: self.memory.ring.has_addresses(),
             vidmm: &mut self.vidmm,
             made: Vec::new(),
             works: Vec::new(),

@@ -33,7 +33,7 @@ impl Adapter {
         if !known.contains(flags) {
             return Err(invalid(format!("destroy flags {:#x}: reserved, or not for user mode", flags.bits())));
         }
-        let ids: Vec<_> = numbers.iter().map(|number| self.allocations[*number].vidmm).collect();
+        let ids: Vec<_> = numbers.iter().map(|number| self.memory.allocations[*number].vidmm).collect();
         self.check_rings(device, &ids)?;
         let after = match flags.contains(DestroyFlags::ASSUME_NOT_IN_USE) {
             // Buffers with lists say what they use, whatever the caller says: they hold physical addresses.
@@ -49,7 +49,7 @@ impl Adapter {
         self.destroy_group(cx, device, numbers, resource, &after, synchronous);
         Ok(match synchronous {
             // spec: memory §6.2: the call returns when the memory is reclaimed
-            Some(token) if self.allocations.last_waits_for(token) => Answer::Later(token),
+            Some(token) if self.memory.allocations.last_waits_for(token) => Answer::Later(token),
             Some(token) => self.after_ring(cx, token, Reply::Done),
             None => Answer::Done(Ok(Reply::Done)),
         })
@@ -57,14 +57,14 @@ impl Adapter {
 
     /// Destroys an allocation: everything in `after` may touch it; it goes when that is done.
     pub fn destroy_allocation(&mut self, cx: &mut Cx<'_>, number: AllocationNumber, after: &[FencePoint<FenceId>]) {
-        let device = self.allocations[number].device;
+        let device = self.memory.allocations[number].device;
         self.destroy_group(cx, device, &[number], None, after, None);
     }
 
     /// Destroys a device's resource with all its allocations.
     pub fn destroy_resource(&mut self, cx: &mut Cx<'_>, number: ResourceNumber, after: &[FencePoint<FenceId>]) {
-        let device = self.allocations.resource(number).device;
-        let numbers = self.allocations.resource(number).allocations.clone();
+        let device = self.memory.allocations.resource(number).device;
+        let numbers = self.memory.allocations.resource(number).allocations.clone();
         self.destroy_group(cx, device, &numbers, Some(number), after, None);
     }
 
@@ -80,7 +80,7 @@ impl Adapter {
         let process = self.owners.process_of(device);
         let mut bindings = Vec::with_capacity(numbers.len());
         for &number in numbers {
-            let allocation = self.allocations.destroy(number);
+            let allocation = self.memory.allocations.destroy(number);
             self.end_lock(cx, &allocation, process);
             self.updates_lose_binding(&allocation, process);
             self.devices[device].allocations.remove(&number);
@@ -89,14 +89,14 @@ impl Adapter {
         }
         let resource_body = resource.map(|resource| {
             self.devices[device].resources.remove(&resource);
-            self.allocations.destroy_resource(resource)
+            self.memory.allocations.destroy_resource(resource)
         });
         let live = self.sync.live_points(after.to_vec());
         let after = self.unreached(cx, live);
         let ids: Vec<_> = bindings.iter().map(|binding| binding.vidmm).collect();
-        self.allocations.lose(&bindings, &after);
+        self.memory.allocations.lose(&bindings, &after);
         for id in &ids {
-            if !self.allocations.body_of(*id).is_alive() {
+            if !self.memory.allocations.body_of(*id).is_alive() {
                 self.displays_lose(cx, *id);
             }
         }
@@ -108,7 +108,7 @@ impl Adapter {
             if dying.answer.is_some() && self.begin_wait(cx, &dying.after, WaitMode::All, Waiter::Burial) {
                 self.due.wait_ended(Waiter::Burial);
             }
-            self.allocations.wait(dying);
+            self.memory.allocations.wait(dying);
         }
         // Of an allocation that every binding has destroyed and some work still uses, the pages are the first to go.
         ids.into_iter().for_each(|id| self.doom_unreachable(id));
@@ -116,7 +116,7 @@ impl Adapter {
 
     /// An allocation without a living binding or a name stays only for the work that is queued.
     fn doom_unreachable(&mut self, id: vidmm::AllocationId) {
-        if let Some(pending) = self.allocations.take_last_uses(id) {
+        if let Some(pending) = self.memory.allocations.take_last_uses(id) {
             self.vidmm.doom_allocation(id, &pending);
         }
     }
@@ -126,9 +126,9 @@ impl Adapter {
     // spec: memory §10.1 row 27
     fn end_lock(&mut self, cx: &mut Cx<'_>, gone: &Allocation, process: ProcessId) {
         // Only the creator's process has locks, and only a shared one has other bindings.
-        let body = self.allocations.body_of(gone.vidmm);
+        let body = self.memory.allocations.body_of(gone.vidmm);
         let shared =
-            self.allocations.living_of(gone.vidmm).any(|other| self.owners.process_of(other.device) == process);
+            self.memory.allocations.living_of(gone.vidmm).any(|other| self.owners.process_of(other.device) == process);
         if body.creator != process || shared || !self.vidmm.is_locked(gone.vidmm) {
             return;
         }
@@ -141,7 +141,7 @@ impl Adapter {
     /// The points after which no buffer of a device uses these that names one of them in its list, in whatever instance.
     // spec: memory §6.2
     fn listed_uses(&self, cx: &Cx<'_>, device: DeviceNumber, numbers: &[AllocationNumber]) -> Vec<FencePoint<FenceId>> {
-        let known = numbers.iter().map(|number| &self.allocations[*number]);
+        let known = numbers.iter().map(|number| &self.memory.allocations[*number]);
         let instances = known.flat_map(|known| {
             let former = known.renaming.former().map(|instance| instance.vidmm);
             former.chain([known.vidmm])
@@ -153,9 +153,9 @@ impl Adapter {
     /// themselves, so what others have open is not asked; and what a name keeps stays where those buffers find it.
     fn assume_not_in_use(&mut self, numbers: &[AllocationNumber], unlisted: bool) {
         for number in numbers {
-            let id = self.allocations[*number].vidmm;
-            let alone = self.allocations.body_of(id).has_one_binding();
-            if alone && (unlisted || !self.allocations.is_kept(id)) {
+            let id = self.memory.allocations[*number].vidmm;
+            let alone = self.memory.allocations.body_of(id).has_one_binding();
+            if alone && (unlisted || !self.memory.allocations.is_kept(id)) {
                 self.vidmm.assume_not_in_use(id);
             }
         }
@@ -163,25 +163,25 @@ impl Adapter {
 
     /// Ends the destroyed allocations whose last use is over.
     pub fn bury_dead(&mut self, cx: &mut Cx<'_>) {
-        if self.allocations.none_wait() {
+        if self.memory.allocations.none_wait() {
             return;
         }
         // The question whether a point is past goes to fences alone.
-        let mut allocations = std::mem::take(&mut self.allocations);
+        let mut allocations = std::mem::take(&mut self.memory.allocations);
         let over = allocations.over(|point| self.sync.is_past(cx.memory, point));
-        self.allocations = allocations;
+        self.memory.allocations = allocations;
         self.bury_all(cx, over);
     }
 
     /// Ends the destroyed allocations of a device whose queues have stopped.
     pub fn bury_dead_of(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
-        let over = self.allocations.waiting_of(device);
+        let over = self.memory.allocations.waiting_of(device);
         self.bury_all(cx, over);
     }
 
     fn bury_all(&mut self, cx: &mut Cx<'_>, over: Vec<DestructionNumber>) {
         for number in over {
-            let dying = self.allocations.take(number);
+            let dying = self.memory.allocations.take(number);
             let answer = dying.answer;
             self.bury(cx, dying);
             if let Some(token) = answer {
@@ -200,12 +200,12 @@ impl Adapter {
         let (mut gone, mut sections) = (Vec::new(), Vec::new());
         let mut works = Vec::with_capacity(dying.bindings.len());
         for binding in &dying.bindings {
-            if self.allocations.bury(binding.vidmm) {
+            if self.memory.allocations.bury(binding.vidmm) {
                 let (body, work) = self.end_body(cx, binding.vidmm);
                 works.push((work, Some(binding.vidmm)));
                 for instance in binding.renaming.former() {
-                    self.committing.release(body.creator, self.vidmm.allocation_bytes(instance.vidmm));
-                    self.cpu_view.forget(instance.vidmm);
+                    self.memory.committing.release(body.creator, self.vidmm.allocation_bytes(instance.vidmm));
+                    self.memory.cpu_view.forget(instance.vidmm);
                     works.push((self.vidmm.destroy_allocation(instance.vidmm, &[]), Some(instance.vidmm)));
                 }
                 gone.push(binding.kmd);
@@ -214,7 +214,7 @@ impl Adapter {
                 works.push((self.leave(binding, dying.process), None));
             }
         }
-        let ended = self.allocations.leave_resource(dying.resource_body, gone);
+        let ended = self.memory.allocations.leave_resource(dying.resource_body, gone);
         if let Some(global) = ended.global {
             self.due.global_gone(global);
         }
@@ -224,12 +224,12 @@ impl Adapter {
 
     /// An allocation that nothing names, or uses, any more ends.
     fn end_body(&mut self, cx: &Cx<'_>, id: vidmm::AllocationId) -> (Body, Option<vidmm::Work<FenceId>>) {
-        let body = self.allocations.end(id);
+        let body = self.memory.allocations.end(id);
         if body.section.is_none() {
-            self.committing.release(body.creator, self.vidmm.allocation_bytes(id));
+            self.memory.committing.release(body.creator, self.vidmm.allocation_bytes(id));
             self.discard_lines(cx, id);
         }
-        self.cpu_view.forget(id);
+        self.memory.cpu_view.forget(id);
         (body, self.vidmm.destroy_allocation(id, &[]))
     }
 
@@ -237,7 +237,7 @@ impl Adapter {
     pub fn bury_unnamed(&mut self, cx: &mut Cx<'_>, resource: ResourceBodyNumber, members: &[vidmm::AllocationId]) {
         let (mut gone, mut works, mut sections) = (Vec::new(), Vec::new(), Vec::new());
         for &id in members {
-            match self.allocations.is_unbound(id) {
+            match self.memory.allocations.is_unbound(id) {
                 Some(true) => {
                     gone.push(self.vidmm.kmd_handle(id));
                     let (body, work) = self.end_body(cx, id);
@@ -248,7 +248,7 @@ impl Adapter {
                 None => {}
             }
         }
-        let ended = self.allocations.end_resource(resource, gone);
+        let ended = self.memory.allocations.end_resource(resource, gone);
         if let Some(global) = ended.global {
             self.due.global_gone(global);
         }
@@ -271,7 +271,7 @@ impl Adapter {
             self.queue_work(cx, process, None, work, destroys);
             // Its moves were told under its number.
             if let Some(dead) = dead {
-                self.allocations.tell_no_more(dead);
+                self.memory.allocations.tell_no_more(dead);
             }
         }
         if gone.is_some() {
@@ -282,7 +282,7 @@ impl Adapter {
     /// One binding of several goes: the device's counts go, and with the last binding of its process the addresses.
     // spec: memory §6.2, memory §10.1
     fn leave(&mut self, binding: &Allocation, process: ProcessId) -> Option<vidmm::Work<FenceId>> {
-        let mut others = self.allocations.others(binding).peekable();
+        let mut others = self.memory.allocations.others(binding).peekable();
         // None has it, if only a name keeps it.
         let heir = others.peek().copied();
         let same_process = others.any(|device| self.owners.process_of(device) == process);

@@ -52,12 +52,12 @@ impl Adapter {
         call: MapCall,
     ) -> Result<(GpuVa, u64), Refusal> {
         self.translates()?;
-        let device = self.paging_queues.device_of(paging_queue);
+        let device = self.memory.paging_queues.device_of(paging_queue);
         let process = self.owners.process_of(device);
         let space = self.owners.space_of(process);
         let target = match (reserved(call.protection)?, call.allocation) {
             (None, Some(allocation)) => Target::Allocation {
-                allocation: self.allocations[allocation].vidmm,
+                allocation: self.memory.allocations[allocation].vidmm,
                 offset_pages: Pages(call.offset_in_pages),
             },
             (Some(reserved), None) => Target::Reserved(reserved),
@@ -172,7 +172,7 @@ impl Adapter {
         let space = self.owners.space_of(process);
         self.check_rings_at(device, base, size_bytes)?;
         let work = self.vidmm.free_gpu_va(space, base, size_bytes).map_err(|error| from_map(&error))?;
-        self.updates.lose_range(&self.vidmm, space, base, size_bytes);
+        self.memory.updates.lose_range(&self.vidmm, space, base, size_bytes);
         self.queue_any(cx, process, work);
         cx.emit(self.index, Event::GpuVaFreed { process: process.0, va: self.vidmm.plain(base), size_bytes });
         Ok(())

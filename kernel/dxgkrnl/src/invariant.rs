@@ -152,15 +152,15 @@ impl Adapter {
             Object::Adapter(_) => None,
             Object::Device(_, number) => of(number),
             Object::PagingQueue(_, number) => {
-                of(self.paging_queues.is_named(number).then(|| self.paging_queues.device_of(number))?)
+                of(self.memory.paging_queues.is_named(number).then(|| self.memory.paging_queues.device_of(number))?)
             }
-            Object::Allocation(_, number) => of(self.allocations.get(number)?.device),
+            Object::Allocation(_, number) => of(self.memory.allocations.get(number)?.device),
             Object::Instance(_, number, name) => {
-                let binding = self.allocations.get(number)?;
+                let binding = self.memory.allocations.get(number)?;
                 (1..=binding.renaming.names()).contains(&name).then_some(())?;
                 of(binding.device)
             }
-            Object::Resource(_, number) => of(self.allocations.get_resource(number)?.device),
+            Object::Resource(_, number) => of(self.memory.allocations.get_resource(number)?.device),
             Object::Context(_, number) => of(self.contexts.get(number)?.device),
             Object::PacketContext(_, number) => of(self.packets.get(number)?.device),
             Object::Queue(_, number) => of(self.queues.get(number)?.device),
@@ -171,7 +171,7 @@ impl Adapter {
             }
             Object::Legacy(_, number) => self.sync.process_of_open(number),
             Object::Section(_) | Object::Event(_) | Object::KeyedMutex(_) => None,
-            Object::Registration(_, number) => of(self.registrations.get(number)?.device),
+            Object::Registration(_, number) => of(self.memory.registrations.get(number)?.device),
         }
     }
 
@@ -185,16 +185,16 @@ impl Adapter {
         }
         let index = self.index;
         of(&self.devices, move |number| Object::Device(index, number))
-            .chain(self.paging_queues.fences().map(move |(number, _)| Object::PagingQueue(index, number)))
-            .chain(self.allocations.iter().map(move |(number, _)| Object::Allocation(index, number)))
-            .chain(self.allocations.resources().map(move |(number, _)| Object::Resource(index, number)))
+            .chain(self.memory.paging_queues.fences().map(move |(number, _)| Object::PagingQueue(index, number)))
+            .chain(self.memory.allocations.iter().map(move |(number, _)| Object::Allocation(index, number)))
+            .chain(self.memory.allocations.resources().map(move |(number, _)| Object::Resource(index, number)))
             .chain(of(&self.contexts, move |number| Object::Context(index, number)))
             .chain(self.packets.contexts().map(move |(number, _)| Object::PacketContext(index, number)))
             .chain(of(&self.queues, move |number| Object::Queue(index, number)))
             .chain(self.doorbells.numbers().map(move |number| Object::Doorbell(index, number)))
             .chain(self.sync.fence_opens().map(move |number| Object::Fence(index, number)))
             .chain(self.sync.object_opens().map(move |number| Object::Legacy(index, number)))
-            .chain(self.registrations.iter().map(move |(number, _)| Object::Registration(index, number)))
+            .chain(self.memory.registrations.iter().map(move |(number, _)| Object::Registration(index, number)))
     }
 
     /// `lent`: the pages of sections that are of its share.
@@ -223,12 +223,12 @@ impl Adapter {
             let all = device.contexts.iter().all(|n| mine(self.contexts.get(*n).map(|context| context.device)))
                 && device.queues.iter().all(|n| mine(self.queues.get(*n).map(|queue| queue.device)))
                 && device.packet_contexts.iter().all(|n| mine(self.packets.get(*n).map(|known| known.device)))
-                && device.paging_queues.iter().all(|n| mine(self.paging_queues.device_if_there(*n)))
-                && device.allocations.iter().all(|n| mine(self.allocations.get(*n).map(|a| a.device)))
+                && device.paging_queues.iter().all(|n| mine(self.memory.paging_queues.device_if_there(*n)))
+                && device.allocations.iter().all(|n| mine(self.memory.allocations.get(*n).map(|a| a.device)))
                 && device
                     .resources
                     .iter()
-                    .all(|n| mine(self.allocations.get_resource(*n).map(|resource| resource.device)))
+                    .all(|n| mine(self.memory.allocations.get_resource(*n).map(|resource| resource.device)))
                 && device.fences.iter().all(|n| mine(self.sync.open_if_there(*n).and_then(|open| open.device)));
             ensure(all, "devices", || format!("device {number:?} has something that is not its own: {device:?}"))?;
         }
@@ -260,16 +260,16 @@ impl Adapter {
     }
 
     fn check_bindings(&self) -> Checked {
-        for (number, binding) in self.allocations.iter() {
+        for (number, binding) in self.memory.allocations.iter() {
             let known = self.devices.get(binding.device).is_some_and(|device| device.allocations.contains(&number));
             ensure(known, "allocations", || format!("allocation {number:?} is of no device: {binding:?}"))?;
         }
-        for (number, resource) in self.allocations.resources() {
+        for (number, resource) in self.memory.allocations.resources() {
             let known = self.devices.get(resource.device).is_some_and(|device| device.resources.contains(&number));
             ensure(known, "allocations", || format!("resource {number:?} is of no device: {resource:?}"))?;
         }
-        self.allocations.check().map_err(|place| BrokenInvariant { rule: "allocations", place })?;
-        for instance in self.allocations.with_dying().flat_map(|binding| binding.renaming.former()) {
+        self.memory.allocations.check().map_err(|place| BrokenInvariant { rule: "allocations", place })?;
+        for instance in self.memory.allocations.with_dying().flat_map(|binding| binding.renaming.former()) {
             let offered = self.vidmm.offered(instance.vidmm).is_some();
             let may_go = instance.retired && !self.is_waited_for_a_turn_with(instance.vidmm);
             ensure(offered == may_go, "allocations", || format!("{instance:?}, offered: {offered}"))?;
@@ -282,64 +282,67 @@ impl Adapter {
                 contexts.chain(packets).chain(devices).any(|made| made.vidmm == id)
             };
             let instance = || {
-                self.allocations
+                self.memory
+                    .allocations
                     .with_dying()
                     .any(|binding| binding.renaming.former().any(|instance| instance.vidmm == id))
             };
-            let known = self.allocations.body(id).is_some() || instance() || of_context();
+            let known = self.memory.allocations.body(id).is_some() || instance() || of_context();
             ensure(known, "allocations", || {
                 format!("VidMm has {id:?} of {owner:?}, and no body, instance or context has it")
             })?;
         }
-        for id in self.cpu_view.unused() {
+        for id in self.memory.cpu_view.unused() {
             let unused = self.vidmm.allocations().any(|(known, _)| known == id) && !self.vidmm.uses_backing(id);
             ensure(unused, "allocations", || format!("{id:?} has gone, or its system pages are used and not lent"))?;
         }
         self.check_commitments()?;
         let counted = self.vidmm.allocations().count();
-        ensure(counted >= self.allocations.bodies().count(), "allocations", || "a body that VidMm does not know".into())
+        ensure(counted >= self.memory.allocations.bodies().count(), "allocations", || {
+            "a body that VidMm does not know".into()
+        })
     }
 
     fn check_commitments(&self) -> Checked {
         let mut sums = Commitments::default();
-        for (id, body) in self.allocations.bodies().filter(|(_, body)| body.section.is_none()) {
+        for (id, body) in self.memory.allocations.bodies().filter(|(_, body)| body.section.is_none()) {
             sums.charge(body.creator, self.vidmm.allocation_bytes(id));
         }
-        for binding in self.allocations.with_dying() {
+        for binding in self.memory.allocations.with_dying() {
             for instance in binding.renaming.former() {
                 sums.charge(
-                    self.allocations.body_of(binding.vidmm).creator,
+                    self.memory.allocations.body_of(binding.vidmm).creator,
                     self.vidmm.allocation_bytes(instance.vidmm),
                 );
             }
         }
-        ensure(sums.iter().eq(self.committing.committed().iter()), "quotas", || {
-            format!("{sums:?}, counted {:?}", self.committing.committed())
+        ensure(sums.iter().eq(self.memory.committing.committed().iter()), "quotas", || {
+            format!("{sums:?}, counted {:?}", self.memory.committing.committed())
         })
     }
 
     fn check_fences(&self) -> Checked {
         self.sync.check_fences().map_err(|place| BrokenInvariant { rule: "fences", place })?;
         let queues = self.queues.iter().map(|(_, queue)| queue.progress);
-        let paging = self.paging_queues.fences().map(|(_, fence)| fence);
+        let paging = self.memory.paging_queues.fences().map(|(_, fence)| fence);
         let gone = queues.chain(paging).find(|fence| self.sync.fence_if_there(*fence).is_none());
         ensure(gone.is_none(), "fences", || format!("a queue without its fence {gone:?}"))
     }
 
     fn add_to(&self, digest: &mut StateDigest) {
-        digest.add("adapter", &self.index, &(self.life.why_stopped(), self.ring.queued()));
+        digest.add("adapter", &self.index, &(self.life.why_stopped(), self.memory.ring.queued()));
         digest.include(self.vidmm.state_digest());
         self.owners.processes().for_each(|(id, value)| digest.add("process", &id.0, value));
         self.owners.devices().for_each(|(id, value)| digest.add("device", &id, value));
         self.processes.iter().for_each(|(id, value)| digest.add("objects of process", &id.0, value));
-        self.allocations.add_to(digest);
+        self.memory.allocations.add_to(digest);
         self.devices.iter().for_each(|(id, value)| digest.add("objects of device", &id, value));
         self.contexts.iter().for_each(|(id, value)| digest.add("context", &id, value));
         self.queues.iter().for_each(|(id, value)| digest.add("queue", &id, value));
         self.doorbells.add_to(digest);
-        self.paging_queues.add_to(digest);
+        self.memory.paging_queues.add_to(digest);
         self.sync.add_to(digest);
-        self.registrations.iter().for_each(|(id, value)| digest.add("registration", &id, value));
+        self.memory.registrations.iter().for_each(|(id, value)| digest.add("registration", &id, value));
         for (id, context) in self.packets.contexts() {
             digest.add("packet context", &id, &(context.device, self.packets.last_submitted(id)));
         }

@@ -126,7 +126,7 @@ pub struct OutOfPasids;
 impl Adapter {
     /// Whether the adapter is of the IoMmu model: the GPU uses the CPU's addresses of a process.
     pub fn uses_cpu_addresses(&self) -> bool {
-        self.pasids.are_there()
+        self.memory.pasids.are_there()
     }
 
     /// Whether engines have addresses of processes at all, their own or the CPU's.

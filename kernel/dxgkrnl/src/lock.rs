@@ -35,7 +35,7 @@ impl Adapter {
         if flags != 0 {
             return Err(invalid(format!("Lock2 flags {flags:#x}: all bits are reserved")));
         }
-        let vidmm = self.allocations[number].vidmm;
+        let vidmm = self.memory.allocations[number].vidmm;
         let (mapped, wait_for) = if self.vidmm.is_marked(vidmm) {
             // Lock2 knows no swizzled content: the old lock does, without a range.
             self.may_lock(number)?;
@@ -55,14 +55,14 @@ impl Adapter {
 
     /// Ends a lock. Says whether its content is being brought back.
     fn unlock(&mut self, cx: &mut Cx<'_>, number: AllocationNumber) -> Result<bool, Refusal> {
-        let vidmm = self.allocations[number].vidmm;
+        let vidmm = self.memory.allocations[number].vidmm;
         if !self.vidmm.unlock(vidmm).map_err(from_lock)? {
             return Ok(false);
         }
         let written = self.written_pages(cx, vidmm);
         self.forget_copy(vidmm);
         self.rotations_unlocked(vidmm, &written);
-        let process = self.owners.process_of(self.allocations[number].device);
+        let process = self.owners.process_of(self.memory.allocations[number].device);
         self.unmap_for_cpu(cx, process, vidmm);
         self.lines_unmapped(vidmm);
         Ok(self.upload(cx, vidmm, written))
@@ -85,7 +85,7 @@ impl Adapter {
         writes: bool,
     ) -> Result<(Mapped, Option<u64>), Refusal> {
         self.may_lock(number)?;
-        let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
+        let (vidmm, device) = (self.memory.allocations[number].vidmm, self.memory.allocations[number].device);
         let process = self.owners.process_of(device);
         let planned = self.vidmm.lock(vidmm).and_then(|plan| self.window_of(cx, vidmm, plan));
         Ok(self.carry_out_lock(cx, (process, vidmm, writes), planned.map_err(from_lock)?))
@@ -144,14 +144,14 @@ impl Adapter {
         reply: Reply,
     ) -> Answer {
         self.reap_paging(cx);
-        if self.cpu_view.is_unshown(vidmm) {
+        if self.memory.cpu_view.is_unshown(vidmm) {
             // The ring stands until the process has been lent what it locks: behind that it is answered.
             self.queue_work(cx, ProcessId::SYSTEM, None, None, Vec::new());
             self.defer_copy(vidmm);
             self.answer_after_ring(token, reply);
             return Answer::Later(token);
         }
-        if self.ring.is_idle() || wait_for.is_none_or(|serial| serial <= self.vidmm.completed_serial()) {
+        if self.memory.ring.is_idle() || wait_for.is_none_or(|serial| serial <= self.vidmm.completed_serial()) {
             self.note_copy(cx, vidmm);
             return Answer::Done(Ok(reply));
         }

@@ -94,7 +94,7 @@ impl Machine {
     /// Clears what a process that has gone has left behind, without waiting for another call.
     fn reap_dead_processes(&mut self, cx: &mut Cx<'_>) {
         for adapter in &mut self.adapters {
-            adapter.ring.clear_behind();
+            adapter.memory.ring.clear_behind();
             adapter.settle(cx);
         }
     }
@@ -245,7 +245,7 @@ impl Machine {
     /// Works that adapters have not carried out, on the one that has most.
     fn outstanding(&self) -> u64 {
         let running = self.adapters.iter().filter(|adapter| !adapter.life.has_stopped());
-        running.map(|adapter| adapter.ring.outstanding()).max().unwrap_or(0)
+        running.map(|adapter| adapter.memory.ring.outstanding()).max().unwrap_or(0)
     }
 
     /// Carries news from adapter to adapter, lets blocked calls go on, and arms the timer.

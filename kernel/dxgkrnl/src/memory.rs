@@ -1,63 +1,63 @@
-//! Calls about memory: allocations, addresses, residency (memory §2, §4.8, §5, §6.2).
+//! What an adapter's kernel keeps of memory beside the memory manager (`vidmm`): one owner for each matter, with private fields. None of them
+//! asks another; what crosses two, or one and another part, is `adapter`'s.
+//!
+//! Of the ring the works in their order, the building of buffers and the rotation of locked content are still methods of `Adapter` in
+//! `paging`, which reach its fields.
 
-use gpu_fence::FenceId;
-use kmt_calls::Refusal;
-use wddm_types::FencePoint;
+use std::collections::BTreeMap;
 
-use crate::adapter::Adapter;
-use crate::allocations::AllocationNumber;
-use crate::machine::Cx;
-use crate::object::DeviceNumber;
-use crate::refusal::invalid;
+use ddi::KmdProcess;
+use vidmm::SpaceId;
+
+use crate::allocations::Allocations;
+use crate::cpu_view::CpuView;
+use crate::gpu_va::Updates;
+use crate::io_mmu::Pasids;
+use crate::lock::WaitingLocks;
+use crate::notification::Registrations;
+use crate::paging::PagingRing;
+use crate::paging_queue::PagingQueues;
+use crate::quota::Committing;
+use crate::turns::Turns;
 
 /// Most allocations in one call.
 pub const LIST_MAX: usize = 1 << 16;
-/// The most that a queue's last-queued word may run ahead of its progress fence. The word is user-writable, so it is a
-/// hint (sync §3.11); a value beyond this is a lie, and paging work must not wait for it.
-const IN_FLIGHT_MAX: u64 = 1 << 20;
 
-impl Adapter {
-    /// The work that the device's queues have been given and not finished: the last use of anything that it evicts now.
-    // spec: sync §3.11
-    pub fn queued_work(&self, cx: &Cx<'_>, device: DeviceNumber) -> Result<Vec<FencePoint<FenceId>>, Refusal> {
-        let mut points = Vec::new();
-        for queue in self.devices[device].queues.iter().map(|number| &self.queues[*number]) {
-            let current = self.sync.current_value(cx.memory, queue.progress);
-            let last = self.doorbells.queued(cx.memory, queue.doorbell).unwrap_or(queue.feed.submitted());
-            if last > current {
-                if last - current > IN_FLIGHT_MAX && current != u64::MAX {
-                    return Err(invalid(format!("the last-queued word says {last} while the queue is at {current}")));
-                }
-                points.push(self.sync.point(queue.progress, last));
-            }
-        }
-        for context in &self.devices[device].packet_contexts {
-            let (progress, last) = (self.packets[*context].progress, self.packets.last_submitted(*context));
-            if last > self.sync.current_value(cx.memory, progress) {
-                points.push(self.sync.point(progress, last));
-            }
-        }
-        Ok(points)
-    }
+/// The owners of an adapter's memory.
+pub struct AdapterMemory {
+    /// The driver's process of each address space.
+    pub spaces: BTreeMap<SpaceId, KmdProcess>,
+    pub pasids: Pasids,
+    pub allocations: Allocations,
+    /// What the CPU is shown of allocations.
+    pub cpu_view: CpuView,
+    /// Memory that processes commit in allocations.
+    pub committing: Committing,
+    /// Legacy locks that wait for the GPU.
+    pub waiting_locks: WaitingLocks,
+    /// Updates of mappings that wait for their turn.
+    pub updates: Updates,
+    pub ring: PagingRing,
+    pub paging_queues: PagingQueues,
+    pub turns: Turns,
+    pub registrations: Registrations,
+}
 
-    pub fn vidmm_list(
-        &self,
-        device: DeviceNumber,
-        list: &[AllocationNumber],
-    ) -> Result<Vec<vidmm::AllocationId>, Refusal> {
-        if list.is_empty() || list.len() > LIST_MAX {
-            return Err(invalid(format!("a list has 1 to {LIST_MAX} allocations, not {}", list.len())));
+impl AdapterMemory {
+    /// An adapter has its paging process, whose ring is not started yet, and nothing besides.
+    pub fn new(space: SpaceId, process: KmdProcess, pasids: Pasids, ring: PagingRing) -> AdapterMemory {
+        AdapterMemory {
+            spaces: BTreeMap::from([(space, process)]),
+            pasids,
+            allocations: Allocations::default(),
+            cpu_view: CpuView::default(),
+            committing: Committing::default(),
+            waiting_locks: WaitingLocks::default(),
+            updates: Updates::default(),
+            ring,
+            paging_queues: PagingQueues::default(),
+            turns: Turns::default(),
+            registrations: Registrations::default(),
         }
-        list.iter()
-            .map(|number| {
-                let allocation = &self.allocations[*number];
-                // spec: memory §9.3
-                if allocation.device == device {
-                    Ok(allocation.vidmm)
-                } else {
-                    Err(invalid("an allocation of another device"))
-                }
-            })
-            .collect()
     }
 }

@@ -14,19 +14,20 @@ impl Adapter {
     /// `D3DKMTSetAllocationPriority`: all or none.
     // spec: memory §2.3
     pub fn set_allocation_priority(&mut self, list: &[(AllocationNumber, u32)]) -> Result<(), Refusal> {
-        let list: Vec<_> = list.iter().map(|(number, priority)| (self.allocations[*number].vidmm, *priority)).collect();
+        let list: Vec<_> =
+            list.iter().map(|(number, priority)| (self.memory.allocations[*number].vidmm, *priority)).collect();
         self.vidmm.set_allocation_priority(&list).map_err(|error| invalid(error.to_string()))
     }
 
     /// `D3DKMTGetAllocationPriority`.
     pub fn allocation_priorities(&self, numbers: &[AllocationNumber]) -> Vec<u32> {
-        numbers.iter().map(|number| self.vidmm.allocation_priority(self.allocations[*number].vidmm)).collect()
+        numbers.iter().map(|number| self.vidmm.allocation_priority(self.memory.allocations[*number].vidmm)).collect()
     }
 
     /// `D3DKMTQueryAllocationResidency`.
     // spec: memory §9.2
     pub fn allocation_residency(&self, numbers: &[AllocationNumber]) -> Vec<ResidencyStatus> {
-        let status = |number: &AllocationNumber| match self.vidmm.location(self.allocations[*number].vidmm) {
+        let status = |number: &AllocationNumber| match self.vidmm.location(self.memory.allocations[*number].vidmm) {
             Location::Memory => ResidencyStatus::ResidentInGpuMemory,
             Location::System => ResidencyStatus::ResidentInSharedMemory,
             Location::Nowhere => ResidencyStatus::NotResident,
@@ -49,7 +50,7 @@ impl Adapter {
         }
         let preferred_segment = ddi::SegmentPreference::from_bits(request.preferred_segment)
             .ok_or_else(|| invalid("reserved bits of an order of preference"))?;
-        let allocation = &self.allocations[number];
+        let allocation = &self.memory.allocations[number];
         let (id, device) = (allocation.vidmm, allocation.device);
         let asked = ddi::UpdateAllocationProperty {
             allocation: allocation.kmd,
@@ -77,7 +78,7 @@ impl Adapter {
         }
         let paging_fence_value = if ran && self.vidmm.is_suspended(owner) {
             self.queue_work(cx, process, None, work, Vec::new());
-            self.paging_queues.promise_with_turn(paging_queue)
+            self.memory.paging_queues.promise_with_turn(paging_queue)
         } else {
             self.queue_work(cx, process, Some(paging_queue), work, Vec::new())
         };

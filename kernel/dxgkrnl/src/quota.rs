@@ -347,7 +347,7 @@ impl Machine {
     fn used(&self, cx: &Cx<'_>, process: ProcessId, kind: Kind) -> u64 {
         let known = self.processes.get(&process);
         let on_adapters =
-            self.adapters.iter().map(|adapter| (adapter.committing.committed(), adapter.files_of_one(cx)));
+            self.adapters.iter().map(|adapter| (adapter.memory.committing.committed(), adapter.files_of_one(cx)));
         let all = on_adapters.chain([(&self.sections.commitments, 1)]);
         let committed = || all.map(|(commitments, files)| (commitments.of(process), files));
         match kind {

@@ -32,7 +32,7 @@ impl Adapter {
                 flags.bits()
             )));
         }
-        let device = self.paging_queues.device_of(paging_queue);
+        let device = self.memory.paging_queues.device_of(paging_queue);
         let process = self.owners.process_of(device);
         let allocations = self.vidmm_list(device, list)?;
         let owner = self.owners.vidmm_of(device);
@@ -170,13 +170,13 @@ impl Adapter {
         paging_queue: PagingQueueNumber,
         list: &[AllocationNumber],
     ) -> Result<(Vec<ReclaimResult>, u64), Refusal> {
-        let device = self.paging_queues.device_of(paging_queue);
+        let device = self.memory.paging_queues.device_of(paging_queue);
         let (process, owner) = (self.owners.process_of(device), self.owners.vidmm_of(device));
         let ran = !self.vidmm.is_suspended(owner);
         let (results, work) = self.take_offers_back(cx, device, list, true)?;
         let value = if ran && self.vidmm.is_suspended(owner) {
             self.queue_work(cx, process, None, work, Vec::new());
-            self.paging_queues.promise_with_turn(paging_queue)
+            self.memory.paging_queues.promise_with_turn(paging_queue)
         } else {
             self.paging_value_of(cx, process, paging_queue, work)
         };
@@ -251,11 +251,11 @@ impl Adapter {
         locked: vidmm::AllocationId,
         work: Option<Work<gpu_fence::FenceId>>,
     ) -> u64 {
-        let device = self.paging_queues.device_of(paging_queue);
+        let device = self.memory.paging_queues.device_of(paging_queue);
         let process = self.owners.process_of(device);
         self.queue_any(cx, process, work);
-        let paging_fence_value = self.paging_queues.promise_with_turn(paging_queue);
-        let allocation = self.allocations.told_as(locked);
+        let paging_fence_value = self.memory.paging_queues.promise_with_turn(paging_queue);
+        let allocation = self.memory.allocations.told_as(locked);
         cx.emit(self.index, Event::MakeResidentHeld { device: device.raw(), allocation, paging_fence_value });
         paging_fence_value
     }

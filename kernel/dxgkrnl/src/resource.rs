@@ -30,23 +30,23 @@ pub struct Opened {
 impl Adapter {
     /// The body of a resource that was created, if it goes by a global handle.
     pub fn shared_by_global(&self, resource: ResourceNumber) -> Option<ResourceBodyNumber> {
-        let body = self.allocations.body_of_resource(resource);
-        (body.shared && !body.by_nt_handle).then_some(self.allocations.resource(resource).body)
+        let body = self.memory.allocations.body_of_resource(resource);
+        (body.shared && !body.by_nt_handle).then_some(self.memory.allocations.resource(resource).body)
     }
 
     /// `D3DKMTShareObjects` of a resource: finds the body that an NT handle may name, and adds no name yet.
     // spec: memory §2.7
     pub fn may_share_resource(&self, resource: ResourceNumber) -> Result<ResourceBodyNumber, Refusal> {
-        if !self.allocations.body_of_resource(resource).by_nt_handle {
+        if !self.memory.allocations.body_of_resource(resource).by_nt_handle {
             return Err(invalid("the resource was not created with NtSecuritySharing"));
         }
-        Ok(self.allocations.resource(resource).body)
+        Ok(self.memory.allocations.resource(resource).body)
     }
 
     /// An NT handle that named a resource has gone. With the last one what no device has goes, too.
     // spec: memory §2.7, sync §2.2
     pub fn unname_resource(&mut self, cx: &mut Cx<'_>, number: ResourceBodyNumber) {
-        if let Some(members) = self.allocations.unname_resource(number) {
+        if let Some(members) = self.memory.allocations.unname_resource(number) {
             self.bury_unnamed(cx, number, &members);
         }
     }
@@ -54,9 +54,10 @@ impl Adapter {
     /// `D3DKMTQueryResourceInfo`.
     // spec: memory §2.7
     pub fn query_resource(&self, number: ResourceBodyNumber) -> Result<ResourceInfo, Refusal> {
-        let body = self.allocations.whole(number)?;
+        let body = self.memory.allocations.whole(number)?;
         // CAST: each is bounded where the resource was created, the sum by PRIVATE_DATA_ALL_MAX: nothing is added to a shared resource.
-        let total: usize = body.members().iter().map(|id| self.allocations.body_of(*id).shown_data().len()).sum();
+        let total: usize =
+            body.members().iter().map(|id| self.memory.allocations.body_of(*id).shown_data().len()).sum();
         Ok(ResourceInfo {
             allocations: body.members().len() as u32,
             runtime_data: body.runtime_data.clone(),
@@ -73,9 +74,10 @@ impl Adapter {
         device: DeviceNumber,
         number: ResourceBodyNumber,
     ) -> Result<Opened, Refusal> {
-        let body = self.allocations.whole(number)?;
+        let body = self.memory.allocations.whole(number)?;
         let members = body.members().to_vec();
-        let blobs: Vec<Vec<u8>> = members.iter().map(|id| self.allocations.body_of(*id).private_data.clone()).collect();
+        let blobs: Vec<Vec<u8>> =
+            members.iter().map(|id| self.memory.allocations.body_of(*id).private_data.clone()).collect();
         let (private_data, runtime_data) = (body.private_data.clone(), body.runtime_data.clone());
         let process = self.owners.process_of(device);
         let write = !body.read_only || body.creator == process;
@@ -100,11 +102,11 @@ impl Adapter {
         }
         let opens: Vec<_> = list.into_iter().map(|opened| (opened.allocation, opened.open)).collect();
         let owner = self.owners.vidmm_of(device);
-        let resource = self.allocations.open_resource(device, number);
+        let resource = self.memory.allocations.open_resource(device, number);
         self.devices[device].resources.insert(resource);
         let mut allocations = Vec::with_capacity(members.len());
         for ((id, (kmd, open)), blob) in members.into_iter().zip(opens).zip(blobs) {
-            let binding = self.allocations.open(Allocation {
+            let binding = self.memory.allocations.open(Allocation {
                 device,
                 vidmm: id,
                 renaming: Renaming::default(),
@@ -122,7 +124,7 @@ impl Adapter {
             if given.fresh.contains(&id) {
                 self.announce_address(cx, process, id, binding);
             }
-            allocations.push((binding, Some(self.allocations.body_of(id).callers_data.clone().unwrap_or(blob))));
+            allocations.push((binding, Some(self.memory.allocations.body_of(id).callers_data.clone().unwrap_or(blob))));
         }
         Ok(Opened { resource, allocations, private_data, runtime_data, shown_later: given.shown_later })
     }
@@ -135,7 +137,7 @@ impl Adapter {
     ) -> Vec<CreatedAllocation> {
         let named = allocations.into_iter().zip(handles);
         let reply = |((number, private_data), handle)| {
-            let allocation = &self.allocations[number];
+            let allocation = &self.memory.allocations[number];
             let address = self.address_of(self.owners.process_of(allocation.device), allocation.vidmm);
             CreatedAllocation { handle, private_data, address }
         };

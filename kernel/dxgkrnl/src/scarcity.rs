@@ -219,25 +219,25 @@ impl Adapter {
         Stamp {
             returned: self.vidmm.returned_pages(),
             free: self.vidmm.free_system_pages(),
-            dying: self.allocations.waiting(),
+            dying: self.memory.allocations.waiting(),
             stopped: self.life.has_stopped(),
         }
     }
 
     /// Has the hardware tell when pending destructions are over: else the kernel finds them so with some later turn.
     fn watch_destructions(&mut self, cx: &mut Cx<'_>) {
-        for after in self.allocations.watch() {
+        for after in self.memory.allocations.watch() {
             if self.begin_wait(cx, &after, WaitMode::All, Waiter::Burial) {
                 self.due.wait_ended(Waiter::Burial);
             }
         }
-        self.ring.watch_returns();
+        self.memory.ring.watch_returns();
     }
 
     /// Calls `each` with the creator and the bytes of what it has committed and pending destructions give back.
     fn each_ending(&self, mut each: impl FnMut(ProcessId, u64)) {
-        for binding in self.allocations.ending() {
-            let body = self.allocations.body_of(binding.vidmm);
+        for binding in self.memory.allocations.ending() {
+            let body = self.memory.allocations.body_of(binding.vidmm);
             if body.section.is_none() {
                 each(body.creator, self.vidmm.allocation_bytes(binding.vidmm));
             }
@@ -249,13 +249,17 @@ impl Adapter {
 
     /// Pages behind former instances of destroyed allocations: the memory manager does not know yet that they go.
     fn dying_instance_pages(&self) -> u64 {
-        let former = self.allocations.ending().flat_map(|binding| binding.renaming.former());
+        let former = self.memory.allocations.ending().flat_map(|binding| binding.renaming.former());
         former.map(|instance| self.vidmm.allocation_bytes(instance.vidmm) / PAGE_BYTES).sum()
     }
 
     /// The sections of destroyed allocations, one item for each allocation that is on its way out of it.
     fn ending_uses_of_sections(&self) -> impl Iterator<Item = u64> {
-        let destroyed = self.allocations.ending().filter_map(|binding| self.allocations.body_of(binding.vidmm).section);
-        destroyed.chain(self.ring.leaving_sections()).chain(self.due.left_sections())
+        let destroyed = self
+            .memory
+            .allocations
+            .ending()
+            .filter_map(|binding| self.memory.allocations.body_of(binding.vidmm).section);
+        destroyed.chain(self.memory.ring.leaving_sections()).chain(self.due.left_sections())
     }
 }

@@ -176,7 +176,7 @@ impl Sections {
     pub fn close(&mut self, cx: &mut Cx<'_>, adapters: &mut [Adapter], number: u64) {
         let section = &mut self.sections[number];
         let creator = &mut adapters[section.creator.0 as usize];
-        creator.cpu_view.tell(cx, section.mapping, MappingChange::Gone);
+        creator.memory.cpu_view.tell(cx, section.mapping, MappingChange::Gone);
         assert!(std::mem::take(&mut section.open), "a section is closed once");
         self.leave(cx, adapters, number);
     }

@@ -22,7 +22,7 @@ use crate::due::Due;
 use crate::features::Features;
 use crate::io_mmu::Pasids;
 use crate::machine::Cx;
-use crate::notification::Registrations;
+use crate::memory::AdapterMemory;
 use crate::object::ProcessOnAdapter;
 use crate::owners::{Owners, ProcessFacts};
 use crate::packet::{Packets, check_device_info};
@@ -32,7 +32,6 @@ use crate::start::describe::{Computer, Description, describe};
 use crate::store::Store;
 use crate::sync::Synchronization;
 use crate::tally::Tally;
-use crate::turns::Turns;
 
 /// Most packets that a queue may hold back.
 const PACKETS_PER_QUEUE: usize = 1 << 16;
@@ -188,11 +187,10 @@ impl Adapter {
             tally: Tally::new(driver.nodes().len()),
             driver,
             vidmm,
+            memory: AdapterMemory::new(space, kmd, pasids, PagingRing::new(device, context, has_addresses)),
             vidsch,
             sync: Synchronization::new(index),
             software: Default::default(),
-            spaces: BTreeMap::from([(space, kmd)]),
-            pasids,
             owners,
             processes: BTreeMap::from([(ProcessId::SYSTEM, ProcessOnAdapter::new())]),
             devices: Store::default(),
@@ -201,16 +199,7 @@ impl Adapter {
             packets,
             displays: description.displays,
             doorbells: Default::default(),
-            paging_queues: Default::default(),
-            allocations: Default::default(),
-            committing: Default::default(),
-            waiting_locks: Default::default(),
-            registrations: Registrations::default(),
-            ring: PagingRing::new(device, context, has_addresses),
-            cpu_view: Default::default(),
             life: Default::default(),
-            turns: Turns::default(),
-            updates: Default::default(),
             scheduling_logs: Default::default(),
             due: Due::default(),
             config,

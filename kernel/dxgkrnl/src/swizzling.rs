@@ -26,7 +26,7 @@ impl Adapter {
     ) -> Result<Option<Option<Vec<CpuRun>>>, Breach> {
         self.release_ranges(cx, wish.release.as_slice());
         let HeldRange { allocation: kmd, private_driver_data, range } = wish.acquire;
-        let number = self.allocations.told_as(allocation);
+        let number = self.memory.allocations.told_as(allocation);
         loop {
             let mut acquire = AcquireSwizzlingRange {
                 allocation: kmd,

@@ -18,124 +18,124 @@ impl Adapter {
     /// Answers when the ring has got past everything queued so far: at once when it has already.
     pub fn after_ring(&mut self, cx: &mut Cx<'_>, token: Token, reply: Reply) -> Answer {
         self.reap_paging(cx);
-        if self.ring.is_idle() {
+        if self.memory.ring.is_idle() {
             return Answer::Done(Ok(reply));
         }
-        self.ring.defer(Deferred::Answer(token, Box::new(reply)));
+        self.memory.ring.defer(Deferred::Answer(token, Box::new(reply)));
         Answer::Later(token)
     }
 
     /// Gives the kernel's pages back when the ring has got past everything queued so far.
     pub fn defer_pages(&mut self, run: PageRun) {
-        self.ring.defer(Deferred::Pages(run));
+        self.memory.ring.defer(Deferred::Pages(run));
     }
 
     /// Nothing reaches the word of a cross-adapter fence any more when the ring has got past everything queued so far.
     pub fn defer_common_use(&mut self, cross: u64) {
-        self.ring.defer(Deferred::CommonUse(cross));
+        self.memory.ring.defer(Deferred::CommonUse(cross));
     }
 
     /// Takes pages of the kernel's own out of the paging process when the ring has got past everything queued so far.
     pub fn defer_system_mapping(&mut self, va: GpuVa, count: Pages) {
-        self.ring.defer(Deferred::SystemMapping(va, count));
+        self.memory.ring.defer(Deferred::SystemMapping(va, count));
     }
 
     /// Forgets an address space and the driver's process when the ring has got past everything queued so far.
     pub fn defer_space(&mut self, space: SpaceId, process: ddi::KmdProcess) {
-        self.ring.defer(Deferred::Space(space));
-        self.ring.defer(Deferred::Process(process));
+        self.memory.ring.defer(Deferred::Space(space));
+        self.memory.ring.defer(Deferred::Process(process));
     }
 
     /// Destroys a fence when the ring has got past everything queued so far.
     pub fn defer_fence(&mut self, fence: FenceNumber) {
         self.sync.doom(fence);
-        self.ring.defer(Deferred::Fence(fence));
+        self.memory.ring.defer(Deferred::Fence(fence));
     }
 
     /// Looks at a fence when the ring has got past what takes it out of a process's reach: until then the process's queues signal it, and
     /// neither what it has open nor a name in its logs says so.
     // spec: sync §3.4, sync §3.15
     pub fn look_behind_ring(&mut self, fence: FenceNumber) {
-        self.ring.defer(Deferred::UnreachedFence(fence));
+        self.memory.ring.defer(Deferred::UnreachedFence(fence));
     }
 
     /// Forgets a paging queue when the ring has got past everything queued so far.
     pub fn defer_paging_queue(&mut self, queue: PagingQueueNumber) {
-        self.paging_queues.doom(queue);
-        self.ring.defer(Deferred::PagingQueue(queue));
+        self.memory.paging_queues.doom(queue);
+        self.memory.ring.defer(Deferred::PagingQueue(queue));
     }
 
     /// Lets a device run again when the ring has brought its content back.
     pub fn defer_resume(&mut self, device: DeviceNumber, decided_ns: u64) {
-        self.ring.defer(Deferred::Resume(device, decided_ns));
+        self.memory.ring.defer(Deferred::Resume(device, decided_ns));
     }
 
     /// A device must quiesce for the work of this number: cancels a turn that it was to have before and that has not begun.
     pub(super) fn cancel_resume(&mut self, device: DeviceNumber, before: PagingWorkNumber) {
-        for _ in 0..self.ring.cancel_turns(device, before) {
+        for _ in 0..self.memory.ring.cancel_turns(device, before) {
             self.packets_turn_over(device, false);
         }
     }
 
     /// Lets devices go on that were quiesced for moves within a segment, when the ring has got past them.
     pub fn defer_relocated(&mut self, devices: Vec<DeviceNumber>) {
-        self.ring.defer(Deferred::Relocated(devices));
+        self.memory.ring.defer(Deferred::Relocated(devices));
     }
 
     /// Tells the hardware again what it knows of fences by their place, when the ring has got past their move.
     pub fn defer_words_moved(&mut self, storage: vidmm::AllocationId) {
-        self.ring.defer(Deferred::WordsMoved(storage));
+        self.memory.ring.defer(Deferred::WordsMoved(storage));
     }
 
     /// Lets processes go on that are quiesced for the work just queued, when the ring has got past it.
     pub fn defer_stillness_over(&mut self) {
-        self.ring.defer(Deferred::StillnessOver(PagingWorkNumber::from_raw(self.ring.queued())));
+        self.memory.ring.defer(Deferred::StillnessOver(PagingWorkNumber::from_raw(self.memory.ring.queued())));
     }
 
     /// Maintains the CPU's caches when the ring has written an allocation's backing store.
     pub fn defer_maintenance(&mut self, allocation: vidmm::AllocationId) {
-        self.ring.defer(Deferred::Lines(allocation));
+        self.memory.ring.defer(Deferred::Lines(allocation));
     }
 
     /// Takes a system copy as what the CPU is shown, when the ring has brought it up to date.
     pub fn defer_copy(&mut self, allocation: vidmm::AllocationId) {
-        self.ring.defer(Deferred::Copy(allocation));
+        self.memory.ring.defer(Deferred::Copy(allocation));
     }
 
     /// Answers an unlock when the ring has got past everything queued so far.
     pub fn defer_unlocked(&mut self, token: Token) {
-        self.ring.defer(Deferred::Unlocked(token));
+        self.memory.ring.defer(Deferred::Unlocked(token));
     }
 
     /// Lets an allocation's section go when the ring has got past everything queued so far.
     pub fn defer_section(&mut self, section: u64) {
-        self.ring.defer(Deferred::Section(section));
+        self.memory.ring.defer(Deferred::Section(section));
     }
 
     /// Answers a call that was promised an answer when the ring has got past everything queued so far.
     pub fn answer_after_ring(&mut self, token: Token, reply: Reply) {
-        self.ring.defer(Deferred::Answer(token, Box::new(reply)));
+        self.memory.ring.defer(Deferred::Answer(token, Box::new(reply)));
     }
 
     /// Signals a fence when the ring has got past everything queued so far.
     pub fn defer_signal(&mut self, fence: FenceNumber, value: u64) {
-        self.ring.defer(Deferred::Signal { fence, value });
+        self.memory.ring.defer(Deferred::Signal { fence, value });
     }
 
     /// Switches the device off when the ring has got past everything queued so far.
     pub fn defer_power_down(&mut self, token: Token, state: ddi::PowerState) {
-        self.ring.defer(Deferred::PowerDown(token, state));
+        self.memory.ring.defer(Deferred::PowerDown(token, state));
     }
 
     /// Stops the adapter (PnP) when the ring has got past everything queued so far.
     pub fn defer_stop(&mut self, token: Token) {
-        self.ring.defer(Deferred::Stop(token));
+        self.memory.ring.defer(Deferred::Stop(token));
     }
 
     /// Carries out the actions that are due.
     pub fn run_deferred(&mut self, cx: &mut Cx<'_>) {
-        let shown = self.ring.shown();
-        while let Some(deferred) = self.ring.next_due(shown, self.life.has_stopped()) {
+        let shown = self.memory.ring.shown();
+        while let Some(deferred) = self.memory.ring.next_due(shown, self.life.has_stopped()) {
             match deferred {
                 Deferred::Pages(run) => self.driver.pages().give_back(cx.platform(self.index).clients(), run),
                 Deferred::Returns => {}
@@ -145,13 +145,13 @@ impl Adapter {
                     self.unmap_pages(cx, space, va, count);
                 }
                 Deferred::Space(space) => {
-                    self.spaces.remove(&space);
-                    self.pasids.leave(cx.platform(self.index).io_mmu(), space);
+                    self.memory.spaces.remove(&space);
+                    self.memory.pasids.leave(cx.platform(self.index).io_mmu(), space);
                 }
                 Deferred::Process(process) => self.driver.call(cx).destroy_process(process),
                 Deferred::Fence(fence) => self.destroy_fence(cx, fence),
                 Deferred::UnreachedFence(fence) => self.look_at_unreached(cx, fence),
-                Deferred::PagingQueue(queue) => self.paging_queues.forget(queue),
+                Deferred::PagingQueue(queue) => self.memory.paging_queues.forget(queue),
                 Deferred::Resume(device, decided_ns) => self.begin_turn(cx, device, decided_ns),
                 Deferred::WordsMoved(storage) => self.words_have_moved(cx, storage),
                 Deferred::Relocated(devices) => self.relocated(cx, devices),
@@ -184,14 +184,14 @@ impl Adapter {
         if self.life.has_stopped() {
             return;
         }
-        let Some(progress) = self.ring.unwatched() else { return };
-        let kept = self.paging_queues.first_kept(self.ring.done());
+        let Some(progress) = self.memory.ring.unwatched() else { return };
+        let kept = self.memory.paging_queues.first_kept(self.memory.ring.done());
         let needs = RingNeeds { kept, packets: self.ring_need(), displays: self.display_need() };
-        let Some(value) = self.ring.progress_to_watch(&needs) else { return };
+        let Some(value) = self.memory.ring.progress_to_watch(&needs) else { return };
         let point = [self.sync.point(progress, value)];
         if self.begin_wait(cx, &point, WaitMode::All, Waiter::Ring(RingWait::Progress)) {
             self.due.wait_ended(Waiter::Ring(RingWait::Progress));
         }
-        self.ring.is_watched(true);
+        self.memory.ring.is_watched(true);
     }
 }

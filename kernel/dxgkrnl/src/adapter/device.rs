@@ -33,7 +33,7 @@ impl Adapter {
             self.add_process(cx, process, terms)?;
         }
         let ProcessFacts { space, kmd } = self.owners.facts_of_process(process).expect("just added");
-        let create = CreateDevice { process: kmd, system: false, pasid: self.pasids.of(space) };
+        let create = CreateDevice { process: kmd, system: false, pasid: self.memory.pasids.of(space) };
         let vidmm = self.vidmm.create_device(space);
         let (made, kmd, info) = self.create_device_in_driver(cx, (vidmm, process), create)?;
         let device = self.owners.device_comes(DeviceFacts { process, handle: adapter, vidmm, kmd, info });
@@ -129,7 +129,7 @@ impl Adapter {
         for queue in paging_queues {
             self.destroy_paging_queue(queue);
         }
-        self.registrations.device_goes(number);
+        self.memory.registrations.device_goes(number);
         self.displays.forget_device(number);
         drop(self.devices.remove(number));
         let facts = self.owners.device_goes(number);
@@ -160,18 +160,18 @@ impl Adapter {
         named.extend(device.contexts.iter().flat_map(|context| self.named_of_context(*context)));
         named.extend(device.packet_contexts.iter().map(|context| Object::PacketContext(index, *context)));
         named.extend(device.paging_queues.iter().flat_map(|queue| {
-            let fence = self.sync.only_open(self.paging_queues.fence_of(*queue));
+            let fence = self.sync.only_open(self.memory.paging_queues.fence_of(*queue));
             [Object::PagingQueue(index, *queue), Object::Fence(index, fence)]
         }));
         named.extend(device.allocations.iter().flat_map(|allocation| {
-            let instances = self.allocations[*allocation].renaming.names();
+            let instances = self.memory.allocations[*allocation].renaming.names();
             let instances = (1..=instances).map(|name| Object::Instance(index, *allocation, name));
             instances.chain([Object::Allocation(index, *allocation)])
         }));
         named.extend(device.resources.iter().map(|resource| Object::Resource(index, *resource)));
         named.extend(device.fences.iter().map(|open| Object::Fence(index, *open)));
         named.extend(self.sync.opens_of_device(number).into_iter().map(|open| Object::Legacy(index, open)));
-        named.extend(self.registrations.of_device(number).map(|number| Object::Registration(index, number)));
+        named.extend(self.memory.registrations.of_device(number).map(|number| Object::Registration(index, number)));
         named
     }
 

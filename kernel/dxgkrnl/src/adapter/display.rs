@@ -159,7 +159,7 @@ impl Adapter {
     /// A hardware queue has come to a command that writes primaries. Whether it may go on; if not, it does when they are free.
     pub fn queue_may_write(&mut self, cx: &mut Cx<'_>, queue: QueueNumber, primaries: Vec<AllocationId>) -> bool {
         let Some(shown) = self.displays.hold(queue, primaries) else { return true };
-        let allocation = self.allocations.told_as(shown);
+        let allocation = self.memory.allocations.told_as(shown);
         cx.emit(self.index, Event::QueueHeldForFlip { queue: queue.raw(), allocation });
         false
     }

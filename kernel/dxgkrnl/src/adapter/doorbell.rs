@@ -60,7 +60,7 @@ impl Adapter {
         if known.doorbell.is_some() {
             return Err(invalid("the queue has a doorbell already"));
         }
-        if self.allocations[ring].device != device {
+        if self.memory.allocations[ring].device != device {
             return Err(invalid("the ring buffer is another device's allocation"));
         }
         if private_data.len() > DOORBELL_PRIVATE_DATA_MAX {
@@ -68,7 +68,7 @@ impl Adapter {
             return Err(invalid(format!("{bytes} bytes of private data: a doorbell has {DOORBELL_PRIVATE_DATA_MAX}")));
         }
         let process = self.owners.process_of(device);
-        let ring = self.allocations[ring].vidmm;
+        let ring = self.memory.allocations[ring].vidmm;
         let place = self.ring_place(process, ring, ring_va)?;
         let words = self.take_doorbell_words(cx, process)?;
         let of = DoorbellUse { queue, device, place };

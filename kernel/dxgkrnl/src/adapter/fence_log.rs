@@ -69,7 +69,7 @@ impl Adapter {
                 return Err(refusal);
             }
         };
-        let mapped_at = self.ring.queued();
+        let mapped_at = self.memory.ring.queued();
         self.processes.get_mut(&process).expect("just seen").words_mapped_at = mapped_at;
         Ok(LogPages { run, va, system_va, logs: 1 })
     }

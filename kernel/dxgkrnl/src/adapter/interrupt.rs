@@ -229,6 +229,6 @@ impl Adapter {
     }
 
     pub fn is_paging_queue(&self, queue: KmdQueue) -> bool {
-        self.ring.kmd_queue() == Some(queue)
+        self.memory.ring.kmd_queue() == Some(queue)
     }
 }

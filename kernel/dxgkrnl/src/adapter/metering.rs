@@ -41,7 +41,7 @@ impl Adapter {
                     }
                 }
             }
-            if self.ring.kmd_queue().is_some() && self.ring.counted_ns().is_none() && self.is_paging(cx) {
+            if self.memory.ring.kmd_queue().is_some() && self.memory.ring.counted_ns().is_none() && self.is_paging(cx) {
                 has[usize::from(self.paging_node().0)].push(ProcessId::SYSTEM);
             }
             for (node, front) in self.packet_fronts() {
@@ -81,9 +81,9 @@ impl Adapter {
 
     /// Charges the kernel with what the paging ring's hardware queue has run.
     pub fn charge_ring(&mut self, cx: &Cx<'_>) {
-        let (kmd, before) = (self.ring.kmd_queue(), self.ring.counted_ns());
+        let (kmd, before) = (self.memory.ring.kmd_queue(), self.memory.ring.counted_ns());
         let Some((ns, now)) = kmd.and_then(|kmd| self.counted_since(cx, kmd, before)) else { return };
-        self.ring.note_counted(now);
+        self.memory.ring.note_counted(now);
         self.tally.charge(self.paging_node(), ProcessId::SYSTEM, ns);
     }
 

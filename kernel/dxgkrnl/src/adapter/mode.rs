@@ -37,7 +37,7 @@ impl Adapter {
         device: DeviceNumber,
         number: AllocationNumber,
     ) -> Result<Answer, Refusal> {
-        let id = self.allocations[number].vidmm;
+        let id = self.memory.allocations[number].vidmm;
         self.mode_of(cx, device, number)?;
         let mut coming = ComingMode { token, device, number, primary: id, pinned: false };
         if !self.is_brought_in(device, id) {
@@ -64,7 +64,7 @@ impl Adapter {
     }
 
     fn mode_of(&mut self, cx: &Cx<'_>, device: DeviceNumber, number: AllocationNumber) -> Result<Mode, Refusal> {
-        let primary = self.primary(Listed { number, instance: self.allocations[number].vidmm });
+        let primary = self.primary(Listed { number, instance: self.memory.allocations[number].vidmm });
         self.displays.mode_of(&mut self.driver.call(cx), device, primary)
     }
 

@@ -30,14 +30,14 @@ impl Adapter {
         // The paging fence is a native fence here, so that queues with user-mode submission may wait for it on the GPU.
         let fence = self.create_fence(cx, Some(device), process, 0)?;
         self.sync.forbid_signals(fence);
-        let queue = self.paging_queues.create(device, fence, priority);
+        let queue = self.memory.paging_queues.create(device, fence, priority);
         self.devices[device].paging_queues.insert(queue);
         Ok(queue)
     }
 
     /// `D3DKMTDestroyPagingQueue`: its fence goes when the ring has got past its last work.
     pub fn destroy_paging_queue(&mut self, number: PagingQueueNumber) {
-        let (device, fence) = (self.paging_queues.device_of(number), self.paging_queues.fence_of(number));
+        let (device, fence) = (self.memory.paging_queues.device_of(number), self.memory.paging_queues.fence_of(number));
         self.devices[device].paging_queues.remove(&number);
         self.defer_fence(fence);
         self.defer_paging_queue(number);
@@ -45,7 +45,7 @@ impl Adapter {
 
     /// Whether a paging queue waits for a device's turn: then the device has something to run, whatever its queues hold.
     pub(super) fn has_promised(&self, device: DeviceNumber) -> bool {
-        self.devices[device].paging_queues.iter().any(|queue| self.paging_queues.awaits_turn(*queue))
+        self.devices[device].paging_queues.iter().any(|queue| self.memory.paging_queues.awaits_turn(*queue))
     }
 
     /// A device's turn is decided, and its work is queued: the promised values stand behind it, by the priorities of the queues.
@@ -53,8 +53,8 @@ impl Adapter {
     // spec: memory §4.9
     pub(super) fn keep_promises(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         let process = self.owners.process_of(device);
-        for queue in self.paging_queues.by_priority(self.devices[device].paging_queues.iter().copied()) {
-            if self.paging_queues.turn_decided(queue) {
+        for queue in self.memory.paging_queues.by_priority(self.devices[device].paging_queues.iter().copied()) {
+            if self.memory.paging_queues.turn_decided(queue) {
                 self.queue_work(cx, process, Some(queue), None, Vec::new());
             }
         }
@@ -62,16 +62,16 @@ impl Adapter {
 
     /// Signals a paging queue for a work that is complete: only the kernel signals there.
     pub fn signal_paging_queue(&mut self, cx: &mut Cx<'_>, queue: PagingQueueNumber, value: u64) {
-        if let Some(fence) = self.paging_queues.fence_if_there(queue) {
+        if let Some(fence) = self.memory.paging_queues.fence_if_there(queue) {
             self.signal_fence(cx, fence, value);
         }
     }
 
     /// Signals what the kernel keeps: works are done, and their processes see what has come.
     pub fn send_pending_remap_signals(&mut self, cx: &mut Cx<'_>) {
-        for queue in self.paging_queues.kept() {
-            let (owners, cpu_view, done) = (&self.owners, &self.cpu_view, self.ring.done());
-            let reached = self.paging_queues.reached(queue, |device, work| {
+        for queue in self.memory.paging_queues.kept() {
+            let (owners, cpu_view, done) = (&self.owners, &self.memory.cpu_view, self.memory.ring.done());
+            let reached = self.memory.paging_queues.reached(queue, |device, work| {
                 let process = owners.facts_of(device).map(|facts| facts.process);
                 work <= done && process.is_none_or(|process| cpu_view.sees_up_to(process, work))
             });
@@ -83,7 +83,7 @@ impl Adapter {
 
     /// Paging queues promise nothing that could still come.
     pub(super) fn satisfy_paging_queues(&mut self, cx: &mut Cx<'_>) {
-        for (fence, value) in self.paging_queues.promise_nothing() {
+        for (fence, value) in self.memory.paging_queues.promise_nothing() {
             if self.sync.current_value(cx.memory, fence) < value {
                 self.signal_fence(cx, fence, value);
             }

@@ -32,7 +32,7 @@ impl Adapter {
             return Answer::Done(Err(refusal));
         }
         self.displays_sleep(cx);
-        self.life.goes_down(self.ring.queued() + 1);
+        self.life.goes_down(self.memory.ring.queued() + 1);
         cx.emit(self.index, Event::PowerChanged { adapter: self.index.0, on: false });
         if let Some(work) = self.vidmm.power_down(sleep) {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
@@ -92,7 +92,7 @@ impl Adapter {
             self.fail_device(cx, device, DeviceState::Stopped, "the adapter was stopped".into());
         }
         let locked: Vec<_> =
-            self.allocations.bodies().map(|(id, _)| id).filter(|id| self.vidmm.is_locked(*id)).collect();
+            self.memory.allocations.bodies().map(|(id, _)| id).filter(|id| self.vidmm.is_locked(*id)).collect();
         for id in locked {
             self.unmap_for_cpu(cx, ProcessId::SYSTEM, id);
         }
@@ -104,10 +104,10 @@ impl Adapter {
     /// Stops the driver of an adapter that PnP has stopped, once no process has anything there.
     // spec: memory §8.4
     pub fn stop_driver_behind_last(&mut self, cx: &Cx<'_>) {
-        let named = self.allocations.resource_bodies().next().is_some();
+        let named = self.memory.allocations.resource_bodies().next().is_some();
         if self.life.owes_driver_stop()
             && self.owners.devices().next().is_none()
-            && self.allocations.none_wait()
+            && self.memory.allocations.none_wait()
             && !named
         {
             self.life.driver_stopped();

@@ -64,8 +64,8 @@ impl Adapter {
     /// A process uses the adapter for the first time. Its space is made before the driver hears of it, so that the driver can
     /// reserve addresses there; nothing is left of either when one of them fails.
     pub fn add_process(&mut self, cx: &mut Cx<'_>, process: ProcessId, terms: Terms) -> Result<(), Refusal> {
-        let pasid = self.pasids.take().map_err(|error| no_memory(error.to_string()))?;
-        let (space, tables) = self.make_space(cx, terms).inspect_err(|_| self.pasids.give_back(pasid))?;
+        let pasid = self.memory.pasids.take().map_err(|error| no_memory(error.to_string()))?;
+        let (space, tables) = self.make_space(cx, terms).inspect_err(|_| self.memory.pasids.give_back(pasid))?;
         let os = OsProcess(u64::from(process.0));
         let mut asked = ProcessHost { vidmm: &mut self.vidmm, process: os, space, made: Vec::new() };
         let create = CreateProcess { process: os, system: false, pasids: pasid.as_slice() };
@@ -76,12 +76,12 @@ impl Adapter {
             Ok(kmd) => kmd,
             Err(status) => {
                 self.vidmm.abandon_space(space);
-                self.pasids.give_back(pasid);
+                self.memory.pasids.give_back(pasid);
                 return Err(from_driver(status));
             }
         };
-        self.spaces.insert(space, kmd);
-        self.pasids.enter(space, pasid);
+        self.memory.spaces.insert(space, kmd);
+        self.memory.pasids.enter(space, pasid);
         self.owners.process_comes(process, ProcessFacts { space, kmd }, Terms::default().class);
         self.processes.insert(process, ProcessOnAdapter::new());
         self.tally.begin(process);

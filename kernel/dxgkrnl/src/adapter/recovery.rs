@@ -176,14 +176,14 @@ impl Adapter {
     // spec: memory §3.5, memory §8.4
     fn tell_lost_memory(&mut self, cx: &mut Cx<'_>) -> Vec<vidmm::WindowPages> {
         let work = self.vidmm.lost_memory();
-        self.emit_moves(cx, self.ring.queued(), ProcessId::SYSTEM, &work.moves);
+        self.emit_moves(cx, self.memory.ring.queued(), ProcessId::SYSTEM, &work.moves);
         for operation in work.operations {
             let _ = self.execute_now(cx, vec![operation]);
         }
         self.release_ranges(cx, &work.ranges);
         self.vidmm.ranges_released(&work.ranges);
         let seen: Vec<_> = work.rotations.into_iter().filter_map(|turn| turn.unmap).collect();
-        self.ring.windows_left(seen);
+        self.memory.ring.windows_left(seen);
         work.unmap
     }
 }

@@ -18,14 +18,14 @@ impl Adapter {
     /// Creates the paging hardware queue and its buffers.
     // spec: memory §1.11, memory §4.7
     pub fn start_ring(&mut self, cx: &mut Cx<'_>, node: NodeId, info: PagingBufferInfo) -> Result<(), StartError> {
-        self.ring.take_device_pages(self.driver.has_map_aperture2());
+        self.memory.ring.take_device_pages(self.driver.has_map_aperture2());
         let progress = self
             .create_fence(cx, None, ProcessId::SYSTEM, 0)
             .map_err(|_| StartError::Memory("the paging ring's fence"))?;
         let kmd = self.create_ring_queue(cx, progress)?;
         let vidsch = self.vidsch.queues.create_queue(node, QueueKind::System, 0);
         let counted_ns = kmd.and_then(|kmd| self.hardware_count(cx, kmd));
-        self.ring.begins(RingQueue { kmd, vidsch, progress, counted_ns });
+        self.memory.ring.begins(RingQueue { kmd, vidsch, progress, counted_ns });
         let in_flight = u32::from(self.driver.node(node).max_in_flight_buffers);
         let count = if in_flight == 0 { self.config.paging_buffers } else { self.config.paging_buffers.min(in_flight) };
         for _ in 0..count.max(1) {
@@ -42,7 +42,7 @@ impl Adapter {
         let slot = self.sync.fence(progress).slot;
         let fence = self.sync.fence(progress).kmd.expect("hardware queues go with native fences");
         let create = CreateHwQueue {
-            context: self.ring.context(),
+            context: self.memory.ring.context(),
             queue: OsQueue(0),
             flags: HwQueueFlags::NATIVE_PROGRESS_FENCE,
             progress: ProgressFence { fence, current_va: slot.current_va, monitored_va: slot.monitored_va },
@@ -60,12 +60,12 @@ impl Adapter {
 
     /// Whether works are queued that the hardware will still get past.
     pub fn carries_out_more(&self) -> bool {
-        !self.life.has_stopped() && !self.ring.is_idle()
+        !self.life.has_stopped() && !self.memory.ring.is_idle()
     }
 
     /// Lets everything go on that the ring can: held packets, buffers to be built, waits to be registered.
     pub fn pump_paging(&mut self, cx: &mut Cx<'_>) {
-        let Some(vidsch) = self.ring.queue_id() else { return };
+        let Some(vidsch) = self.memory.ring.queue_id() else { return };
         while self.may_pump() {
             match self.vidsch.queues.next(vidsch) {
                 Some(Step::Wait(points)) => {
@@ -76,7 +76,7 @@ impl Adapter {
                     }
                 }
                 Some(Step::Start(Payload::Paging(number))) => {
-                    self.ring.work_starts(number);
+                    self.memory.ring.work_starts(number);
                 }
                 Some(Step::Start(Payload::Suspend(number, devices))) => {
                     self.vidsch.queues.completed(vidsch, 1);
@@ -120,18 +120,18 @@ impl Adapter {
 
     /// A wait of the ring is over.
     pub fn ring_released(&mut self, cx: &mut Cx<'_>, wait: RingWait) {
-        let queue = self.ring.queue_id().expect("a ring that waits was started");
+        let queue = self.memory.ring.queue_id().expect("a ring that waits was started");
         match wait {
             RingWait::Packet => self.vidsch.queues.waited(queue),
             RingWait::Suspension => self.vidsch.queues.resume(queue),
-            RingWait::Progress => self.ring.is_watched(false),
+            RingWait::Progress => self.memory.ring.is_watched(false),
         }
         self.pump_paging(cx);
     }
 
     /// The ring of packets has got so far: the kernel signals its progress.
     pub(super) fn ring_reaches(&mut self, cx: &mut Cx<'_>, value: u64) {
-        let progress = self.ring.progress_fence().expect("the ring runs");
+        let progress = self.memory.ring.progress_fence().expect("the ring runs");
         self.signal_fence(cx, progress, value);
         self.reap_paging(cx);
     }
@@ -143,18 +143,20 @@ impl Adapter {
 
     /// How far the hardware has got with the ring, and how far it is to get.
     pub fn ring_reach(&self, cx: &Cx<'_>) -> Option<(u64, u64)> {
-        let progress = self.ring.progress_fence()?;
-        Some((self.sync.current_value(cx.memory, progress), self.ring.progress_value()))
+        let progress = self.memory.ring.progress_fence()?;
+        Some((self.sync.current_value(cx.memory, progress), self.memory.ring.progress_value()))
     }
 
     /// Notes which works the hardware has finished.
     pub fn reap_paging(&mut self, cx: &mut Cx<'_>) {
-        let (Some(vidsch), Some(progress)) = (self.ring.queue_id(), self.ring.progress_fence()) else { return };
-        if !self.ring.has_submitted() {
+        let (Some(vidsch), Some(progress)) = (self.memory.ring.queue_id(), self.memory.ring.progress_fence()) else {
+            return;
+        };
+        if !self.memory.ring.has_submitted() {
             return;
         }
         let reached = self.sync.current_value(cx.memory, progress);
-        while let Some(work) = self.ring.finish(reached) {
+        while let Some(work) = self.memory.ring.finish(reached) {
             self.vidsch.queues.completed(vidsch, 1);
             if work.serial != 0 {
                 self.vidmm.completed(work.serial);
@@ -191,18 +193,24 @@ impl Adapter {
             shown = Some(map.clone());
             self.execute_now(cx, vec![map]).map_err(|()| StartError::Rule("an aperture map by the CPU failed"))?;
         }
-        let va = if !self.ring.has_addresses() {
+        let va = if !self.memory.ring.has_addresses() {
             GpuVa::NULL
         } else {
             let space = self.owners.space_of(ProcessId::SYSTEM);
             self.map_pages(cx, space, run, false).map_err(|_| StartError::Memory("addresses of paging buffers"))?
         };
-        self.ring.add_buffer(NewBuffer { shown, place, va, run, private_bytes: info.private_data_bytes as usize });
+        self.memory.ring.add_buffer(NewBuffer {
+            shown,
+            place,
+            va,
+            run,
+            private_bytes: info.private_data_bytes as usize,
+        });
         Ok(())
     }
 
     /// Shows the paging buffers through the aperture again, which has lost them.
     pub fn show_buffers_again(&mut self, cx: &Cx<'_>) -> Result<(), ()> {
-        self.execute_now(cx, self.ring.buffer_maps())
+        self.execute_now(cx, self.memory.ring.buffer_maps())
     }
 }

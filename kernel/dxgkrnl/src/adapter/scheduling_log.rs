@@ -30,7 +30,7 @@ impl Adapter {
         cx: &mut Cx<'_>,
         ask: impl FnOnce(&mut SchedulingLogs, &mut Lent<'_, '_>) -> T,
     ) -> T {
-        let (contexts, owners, ring) = (&self.contexts, &self.owners, &self.ring);
+        let (contexts, owners, ring) = (&self.contexts, &self.owners, &self.memory.ring);
         let whose = |kmd: KmdContext| match contexts.iter().find(|(_, context)| context.kmd == kmd) {
             Some((number, context)) => {
                 let queue = context.queues.first().copied().filter(|_| context.queues.len() == 1);

@@ -16,7 +16,7 @@ impl Adapter {
     /// Paging buffers that run in no address space see nothing there.
     // spec: memory §3.3, memory §3.4 operations 10, 14 and 22, memory §4.7
     pub fn start_scratch(&mut self, cx: &Cx<'_>) -> Result<(), StartError> {
-        if !self.ring.has_addresses() {
+        if !self.memory.ring.has_addresses() {
             return Ok(());
         }
         let space = self.owners.space_of(ProcessId::SYSTEM);
@@ -29,7 +29,7 @@ impl Adapter {
 
     fn open_scratch(&mut self, cx: &Cx<'_>, windows: Vec<ScratchSlot>, tables: Vec<Operation>) -> Result<(), String> {
         self.write_now(cx, tables)?;
-        self.ring.scratch_opens(windows);
+        self.memory.ring.scratch_opens(windows);
         Ok(())
     }
 
@@ -38,7 +38,7 @@ impl Adapter {
     pub fn borrow_slot(&mut self, cx: &Cx<'_>, shown: &[Shown; 2]) -> Result<Option<Borrowed>, String> {
         let space = self.owners.space_of(ProcessId::SYSTEM);
         let progress = self.ring_progress(cx);
-        let Some(FreeSlot { slot, windows, used }) = self.ring.free_slot(progress) else { return Ok(None) };
+        let Some(FreeSlot { slot, windows, used }) = self.memory.ring.free_slot(progress) else { return Ok(None) };
         self.clear_slot(cx, slot)?;
         let mut shows = [Pages::ZERO; 2];
         for (at, (window, pages)) in [windows.first, windows.second].into_iter().zip(shown).enumerate() {
@@ -48,9 +48,9 @@ impl Adapter {
         }
         // The platform forgets its own translations, at once.
         let platform = cx.platform(self.index).io_mmu();
-        let forgotten = used && self.pasids.carry_out(platform, &self.vidmm.scratch_flush(space, windows));
+        let forgotten = used && self.memory.pasids.carry_out(platform, &self.vidmm.scratch_flush(space, windows));
         let borrowed = Borrowed { slot, windows, flush: used && !forgotten };
-        self.ring.slot_borrowed(borrowed, shows);
+        self.memory.ring.slot_borrowed(borrowed, shows);
         Ok(Some(borrowed))
     }
 
@@ -61,7 +61,7 @@ impl Adapter {
             return Ok(());
         }
         let reached = self.ring_progress(cx);
-        for slot in self.ring.slots_past(reached) {
+        for slot in self.memory.ring.slots_past(reached) {
             self.clear_slot(cx, slot).map_err(Breach)?;
         }
         Ok(())
@@ -69,7 +69,7 @@ impl Adapter {
 
     fn clear_slot(&mut self, cx: &Cx<'_>, slot: usize) -> Result<(), String> {
         let space = self.owners.space_of(ProcessId::SYSTEM);
-        for (window, pages) in self.ring.empty_slot(slot) {
+        for (window, pages) in self.memory.ring.empty_slot(slot) {
             let entries = self.vidmm.scratch_clear(space, window, pages);
             self.write_now(cx, entries)?;
         }
@@ -84,6 +84,6 @@ impl Adapter {
 
     /// How far the hardware has got.
     pub fn ring_progress(&self, cx: &Cx<'_>) -> u64 {
-        self.ring.progress_fence().map_or(0, |progress| self.sync.current_value(cx.memory, progress))
+        self.memory.ring.progress_fence().map_or(0, |progress| self.sync.current_value(cx.memory, progress))
     }
 }

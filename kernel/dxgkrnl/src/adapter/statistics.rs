@@ -57,7 +57,7 @@ impl Adapter {
 
     /// The buffers of a ring with a hardware queue of its own: its fence counts them.
     fn ring_work(&self, cx: &Cx<'_>, node: NodeId) -> NodeWork {
-        let here = node == self.paging_node() && self.ring.kmd_queue().is_some();
+        let here = node == self.paging_node() && self.memory.ring.kmd_queue().is_some();
         let reach = self.ring_reach(cx).filter(|_| here);
         reach.map_or(NodeWork::default(), |(completed, submitted)| NodeWork {
             submitted,

@@ -39,7 +39,7 @@ impl Adapter {
         for &device in &devices {
             self.devices[device].table_changes += 1;
         }
-        self.ring.stillness_begins(work, spaces, devices.clone());
+        self.memory.ring.stillness_begins(work, spaces, devices.clone());
         let stop = |number| self.suspend_device(cx, number, SuspendReasons::PAGE_TABLES);
         devices.into_iter().filter_map(stop).collect()
     }
@@ -68,7 +68,7 @@ impl Adapter {
     /// Quiesces a new device of a quiesced process.
     pub(super) fn quiesce_new_device(&mut self, number: DeviceNumber) {
         let space = self.owners.space_of(self.owners.process_of(number));
-        for _ in 0..self.ring.device_comes(number, space) {
+        for _ in 0..self.memory.ring.device_comes(number, space) {
             // It has no context yet, so there is nothing to wait for.
             self.devices[number].table_changes += 1;
             self.vidsch.suspensions.quiesce(Suspendable::Device(number), SuspendReasons::PAGE_TABLES);
@@ -77,7 +77,7 @@ impl Adapter {
 
     /// The hardware has got past a work: the devices that it quiesced go on, unless another work needs them quiesced.
     pub(super) fn stillness_over(&mut self, cx: &mut Cx<'_>, work: PagingWorkNumber) {
-        for number in self.ring.stillness_ends(work) {
+        for number in self.memory.ring.stillness_ends(work) {
             let Some(device) = self.devices.get_mut(number) else { continue };
             device.table_changes -= 1;
             if device.table_changes == 0 {
@@ -104,7 +104,7 @@ impl Adapter {
     /// The turn of a work that moves content within segments: its devices stop. Answers with what to wait for.
     // spec: memory §8.2, memory §7.4
     pub fn quiesce_relocated(&mut self, cx: &mut Cx<'_>, number: PagingWorkNumber) -> Vec<FencePoint<FenceId>> {
-        let Relocation { devices, moved } = self.ring.relocation_begins(number);
+        let Relocation { devices, moved } = self.memory.ring.relocation_begins(number);
         let mut points = Vec::new();
         for device in devices {
             let Some(known) = self.devices.get_mut(device) else { continue };

@@ -160,7 +160,8 @@ impl Adapter {
         let named = |(number, context): (ContextNumber, &Context)| invalidated.contains(&context.kmd).then_some(number);
         let named: BTreeSet<_> = self.contexts.iter().filter_map(named).collect();
         let context = if let Leaving::Hardware(context) = hung { Some(context) } else { None };
-        if context.is_none_or(|context| !named.contains(&context)) && !invalidated.contains(&self.ring.context()) {
+        if context.is_none_or(|context| !named.contains(&context)) && !invalidated.contains(&self.memory.ring.context())
+        {
             // It has left the hardware meanwhile, and the word of it is on its way. Once.
             if !self.vidsch.suspensions.wait_once_more(hung) {
                 self.hardware_lost(cx, format!("node {} was reset, and what was hung is hung", node.0));
@@ -170,7 +171,7 @@ impl Adapter {
         let hung = context.and_then(|context| self.contexts.get(context)).map_or(0, |context| context.device.raw());
         self.tally.engine_reset();
         cx.emit(self.index, Event::EngineReset { adapter: self.index.0, node: node.0, device: hung });
-        if invalidated.contains(&self.ring.context()) {
+        if invalidated.contains(&self.memory.ring.context()) {
             // spec: sync §4.4: a paging packet is affected
             self.hardware_lost(cx, format!("node {} was reset under paging work", node.0));
             return;

@@ -43,13 +43,13 @@ impl Adapter {
             return group;
         }
         let (timeouts, packets) = (self.vidsch.timeouts.deadline_ns(), self.vidsch.nodes.deadline_ns());
-        [self.turns.deadline_ns(), timeouts, packets, group].into_iter().flatten().min()
+        [self.memory.turns.deadline_ns(), timeouts, packets, group].into_iter().flatten().min()
     }
 
     /// Time has come for what is done by the clock.
     pub fn timer(&mut self, cx: &mut Cx<'_>) {
         if self.life.is_awake() {
-            self.turns.time_has_passed();
+            self.memory.turns.time_has_passed();
             self.ask_for_trims(cx);
             self.look_for_hangs(cx);
         }
@@ -60,11 +60,11 @@ impl Adapter {
         if !self.life.is_awake() {
             return;
         }
-        if self.turns.begin() {
+        if self.memory.turns.begin() {
             self.vidmm.forget_turn();
         }
         // The next turn is decided when the last one has begun: else the decisions would run away from the hardware.
-        while self.vidmm.any_suspended() && !self.ring.turn_outstanding() {
+        while self.vidmm.any_suspended() && !self.memory.ring.turn_outstanding() {
             self.note_idle_devices(cx);
             match self.vidmm.next_to_resume_if_new(cx.now_ns) {
                 NextResume::Resume(device) => self.give_turn(cx, device),
@@ -73,20 +73,20 @@ impl Adapter {
                     self.queue_work(cx, ProcessId::SYSTEM, None, work, Vec::new());
                 }
                 NextResume::At(then) => {
-                    self.turns.decide_at(cx.now_ns, then);
+                    self.memory.turns.decide_at(cx.now_ns, then);
                     break;
                 }
                 NextResume::NoDevice => {
-                    self.turns.decide_later(cx.now_ns);
+                    self.memory.turns.decide_later(cx.now_ns);
                     break;
                 }
             }
         }
         self.tell_budgets(cx);
         // Trims go to registrations, and for a reason that the memory manager has.
-        let trims = self.registrations.any(RegistrationKind::Trim) && self.vidmm.trim_pending();
-        self.turns.arm_trims(cx.now_ns, trims);
-        if self.ring.is_idle()
+        let trims = self.memory.registrations.any(RegistrationKind::Trim) && self.vidmm.trim_pending();
+        self.memory.turns.arm_trims(cx.now_ns, trims);
+        if self.memory.ring.is_idle()
             && let Some(work) = self.vidmm.idle_work(AHEAD_MAX.0)
         {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
@@ -98,11 +98,11 @@ impl Adapter {
     /// once; one that is never idle is quiesced when the content has waited long enough.
     // spec: memory §8.1
     fn promote(&mut self, cx: &mut Cx<'_>) {
-        self.turns.content_stays();
+        self.memory.turns.content_stays();
         if !self.vidmm.may_promote() {
             return;
         }
-        if self.ring.is_idle() {
+        if self.memory.ring.is_idle() {
             self.note_idle_devices(cx);
             self.vidmm.set_time(cx.now_ns);
             match self.vidmm.promote(AHEAD_MAX.0) {
@@ -114,7 +114,7 @@ impl Adapter {
             }
         }
         // The ring does not say when it has nothing left to do, nor a doorbell when its work is over.
-        self.turns.promote_again(cx.now_ns);
+        self.memory.turns.promote_again(cx.now_ns);
     }
 
     /// Suspends devices whose content the work of this number needs; a device that is gone already needs no suspension. Answers with the
@@ -211,7 +211,7 @@ impl Adapter {
 
     // spec: memory §5.5
     fn tell_budgets(&mut self, cx: &mut Cx<'_>) {
-        if !self.registrations.any(RegistrationKind::Budget) {
+        if !self.memory.registrations.any(RegistrationKind::Budget) {
             return;
         }
         for change in self.vidmm.budget_changes() {
@@ -228,7 +228,7 @@ impl Adapter {
     /// Notifies every registration of this kind on a device.
     fn notify(&self, cx: &mut Cx<'_>, device: DeviceNumber, kind: RegistrationKind, what: NotificationKind) {
         let process = self.owners.process_of(device);
-        for registration in self.registrations.handles_of(device, kind) {
+        for registration in self.memory.registrations.handles_of(device, kind) {
             cx.effects.push(Effect::Notify { process, notification: Notification { registration, kind: what } });
         }
     }

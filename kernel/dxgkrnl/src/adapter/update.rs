@@ -68,23 +68,23 @@ impl Adapter {
         }
         let (update, tables) = made.map_err(|error| from_update(&error))?;
         self.queue_any(cx, process, tables);
-        let blocked = self.updates.enter(context, Asked { update, process, fence, value, wait }, token);
+        let blocked = self.memory.updates.enter(context, Asked { update, process, fence, value, wait }, token);
         self.pump_updates(cx, context);
         Ok(if blocked { Answer::Later(token) } else { Answer::Done(Ok(Reply::Done)) })
     }
 
     /// Applies the updates of a context whose turn has come.
     fn pump_updates(&mut self, cx: &mut Cx<'_>, context: UpdateContext) {
-        while let Some(&Asked { fence, value, wait, .. }) = self.updates.next(context) {
+        while let Some(&Asked { fence, value, wait, .. }) = self.memory.updates.next(context) {
             // A fence that has gone is waited for no longer.
             if wait && self.sync.fence_if_there(fence).is_some() && self.sync.current_value(cx.memory, fence) < value {
                 let point = [self.sync.point(fence, value)];
                 if !self.begin_wait(cx, &point, WaitMode::All, Waiter::Update { context }) {
-                    self.updates.watch(context);
+                    self.memory.updates.watch(context);
                     break;
                 }
             }
-            let Left { asked: due, answer } = self.updates.take(context);
+            let Left { asked: due, answer } = self.memory.updates.take(context);
             if let Some(token) = answer {
                 cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) });
             }
@@ -101,14 +101,14 @@ impl Adapter {
     pub(super) fn update_released(&mut self, cx: &mut Cx<'_>, context: UpdateContext) {
         if self.life.has_stopped() {
             self.drop_updates(cx, context);
-        } else if self.updates.watched(context) {
+        } else if self.memory.updates.watched(context) {
             self.pump_updates(cx, context);
         }
     }
 
     /// A context goes, and its waiting updates with it.
     pub fn drop_updates(&mut self, cx: &mut Cx<'_>, context: UpdateContext) {
-        for Left { asked: gone, answer } in self.updates.context_goes(context) {
+        for Left { asked: gone, answer } in self.memory.updates.context_goes(context) {
             if let Some(token) = answer {
                 let result = Err(removed("the context was destroyed while the call waited"));
                 cx.effects.push(Effect::Answer { token, result });
@@ -122,7 +122,7 @@ impl Adapter {
     // spec: sync §3.17
     pub(super) fn check_updates_at(&self, process: ProcessId, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
         let of = (process, self.owners.space_of(process));
-        let Some(value) = self.updates.changes(&self.vidmm, of, base, size_bytes) else { return Ok(()) };
+        let Some(value) = self.memory.updates.changes(&self.vidmm, of, base, size_bytes) else { return Ok(()) };
         let at = base.0;
         Err(invalid(format!(
             "an update that waits for value {value} of its fence changes what is mapped at {at:#x}, where the ring is: let it come to its turn first"
@@ -132,13 +132,13 @@ impl Adapter {
     /// A process's last binding of an allocation is destroyed: its waiting updates do not map it.
     pub fn updates_lose_binding(&mut self, gone: &Allocation, process: ProcessId) {
         // Nearly always none of its updates waits, and then the bindings need no search.
-        if !self.updates.any_of(process) {
+        if !self.memory.updates.any_of(process) {
             return;
         }
-        if self.allocations.living_of(gone.vidmm).any(|other| self.owners.process_of(other.device) == process) {
+        if self.memory.allocations.living_of(gone.vidmm).any(|other| self.owners.process_of(other.device) == process) {
             return;
         }
-        self.updates.lose_allocation(&mut self.vidmm, process, gone.vidmm);
+        self.memory.updates.lose_allocation(&mut self.vidmm, process, gone.vidmm);
     }
 
     fn update_operation<'a>(
@@ -166,7 +166,7 @@ impl Adapter {
                 if protection.is_none_or(|protection| protection.write) {
                     self.may_write(*number)?;
                 }
-                let allocation = self.allocations[*number].vidmm;
+                let allocation = self.memory.allocations[*number].vidmm;
                 Ok(UpdateOperation::Map {
                     base,
                     size_bytes,

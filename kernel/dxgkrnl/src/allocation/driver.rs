@@ -25,7 +25,7 @@ impl Adapter {
     ) -> Result<(Vec<ddi::AllocationInfo>, KmdResource), Refusal> {
         let mut new: Vec<NewAllocation<'_>> = blobs.iter().map(|blob| NewAllocation::new(blob)).collect();
         let in_resource = resource.is_some() || call.flags.contains(CreateAllocationFlags::CREATE_RESOURCE);
-        let known = resource.map(|resource| self.allocations.body_of_resource(resource).kmd());
+        let known = resource.map(|resource| self.memory.allocations.body_of_resource(resource).kmd());
         let mut create = CreateAllocation {
             private_data: &call.private_data,
             allocations: &mut new,

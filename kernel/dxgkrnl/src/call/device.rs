@@ -38,7 +38,7 @@ impl Turn<'_> {
                     self.adapters[index.0 as usize].create_paging_queue(cx, device, priority, physical_adapter)?;
                 let queue = self.name(Object::PagingQueue(index, number))?;
                 let adapter = &self.adapters[index.0 as usize];
-                let open = adapter.sync.only_open(adapter.paging_queues.fence_of(number));
+                let open = adapter.sync.only_open(adapter.memory.paging_queues.fence_of(number));
                 let fence_handle = self.name(Object::Fence(index, open))?;
                 let fence = self.adapters[index.0 as usize].created_fence(open, fence_handle, Default::default());
                 self.when_mapped(cx, index, Reply::PagingQueue(CreatedPagingQueue { queue, fence }))
@@ -47,7 +47,7 @@ impl Turn<'_> {
                 let (index, number) = self.paging_queue(queue)?;
                 self.touched = Some(index);
                 let adapter = &mut self.adapters[index.0 as usize];
-                let open = adapter.sync.only_open(adapter.paging_queues.fence_of(number));
+                let open = adapter.sync.only_open(adapter.memory.paging_queues.fence_of(number));
                 adapter.destroy_paging_queue(number);
                 self.forget(queue, Object::Fence(index, open));
                 done(Reply::Done)

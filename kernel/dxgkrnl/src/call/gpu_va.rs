@@ -26,7 +26,7 @@ impl Turn<'_> {
                 driver_protection,
             } => {
                 let (index, queue) = self.paging_queue(paging_queue)?;
-                let device = self.adapters[index.0 as usize].paging_queues.device_of(queue);
+                let device = self.adapters[index.0 as usize].memory.paging_queues.device_of(queue);
                 self.alive(index, device)?;
                 let allocation = match allocation {
                     RawHandle::NONE => None,
@@ -107,7 +107,7 @@ impl Turn<'_> {
                 (index, device)
             }
             Some(&Object::PagingQueue(index, queue)) => {
-                (index, self.adapters[index.0 as usize].paging_queues.device_of(queue))
+                (index, self.adapters[index.0 as usize].memory.paging_queues.device_of(queue))
             }
             _ => return self.live_device(handle),
         };

@@ -61,11 +61,11 @@ impl Turn<'_> {
                 self.keyed_mutexes.name(keyed_mutex)?;
                 let named = self.adapters[adapter.0 as usize].sync.name_object_again(sync_object);
                 named.inspect_err(|_| self.keyed_mutexes.take_name_back(keyed_mutex))?;
-                self.adapters[adapter.0 as usize].allocations.name_resource(ResourceBodyNumber::from_raw(body));
+                self.adapters[adapter.0 as usize].memory.allocations.name_resource(ResourceBodyNumber::from_raw(body));
                 Ok(())
             }
             Shared::Resource { adapter, body } => {
-                self.adapters[adapter.0 as usize].allocations.name_resource(ResourceBodyNumber::from_raw(body));
+                self.adapters[adapter.0 as usize].memory.allocations.name_resource(ResourceBodyNumber::from_raw(body));
                 Ok(())
             }
             Shared::Process { .. } | Shared::Ended => Err(invalid("processes have no names")),

@@ -23,7 +23,7 @@ impl Turn<'_> {
             NotificationCall::RegisterBudgetChange { device } => self.register(device, RegistrationKind::Budget),
             NotificationCall::Unregister { registration } => {
                 let (index, number) = self.registration(registration)?;
-                self.adapters[index.0 as usize].registrations.remove(number);
+                self.adapters[index.0 as usize].memory.registrations.remove(number);
                 self.process.handles.remove(registration);
                 done(Reply::Done)
             }
@@ -32,9 +32,9 @@ impl Turn<'_> {
 
     fn register(&mut self, device: RawHandle, kind: RegistrationKind) -> Result<Answer, Refusal> {
         let (index, device) = self.live_device(device)?;
-        let number = self.adapters[index.0 as usize].registrations.next_number();
+        let number = self.adapters[index.0 as usize].memory.registrations.next_number();
         let handle = self.name(Object::Registration(index, number))?;
-        self.adapters[index.0 as usize].registrations.enter(device, kind, handle);
+        self.adapters[index.0 as usize].memory.registrations.enter(device, kind, handle);
         done(Reply::Handle(handle))
     }
 }

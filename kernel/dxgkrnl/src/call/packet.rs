@@ -216,7 +216,7 @@ impl Turn<'_> {
         handle: RawHandle,
     ) -> Result<Listed, Refusal> {
         let number = self.allocation(index, handle)?;
-        if self.adapters[index.0 as usize].allocations[number].device == device {
+        if self.adapters[index.0 as usize].memory.allocations[number].device == device {
             return self.instance(index, number, handle);
         }
         let wrong = NtStatus::GRAPHICS_WRONG_ALLOCATION_DEVICE;

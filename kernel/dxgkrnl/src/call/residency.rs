@@ -10,7 +10,7 @@ impl Turn<'_> {
         match call {
             ResidencyCall::MakeResident { paging_queue, allocations, flags } => {
                 let (index, queue) = self.paging_queue(paging_queue)?;
-                self.alive(index, self.adapters[index.0 as usize].paging_queues.device_of(queue))?;
+                self.alive(index, self.adapters[index.0 as usize].memory.paging_queues.device_of(queue))?;
                 let list = self.allocations(index, &allocations)?;
                 self.adapters[index.0 as usize]
                     .make_resident(cx, queue, &list, flags)

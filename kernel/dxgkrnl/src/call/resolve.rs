@@ -142,7 +142,7 @@ impl Turn<'_> {
         handle: RawHandle,
     ) -> Result<AllocationNumber, Refusal> {
         let number = self.allocation(index, handle)?;
-        let owner = self.adapters[index.0 as usize].allocations[number].device;
+        let owner = self.adapters[index.0 as usize].memory.allocations[number].device;
         if owner == device { Ok(number) } else { Err(invalid("an allocation of another device")) }
     }
 

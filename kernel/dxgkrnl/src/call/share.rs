@@ -187,7 +187,7 @@ impl Turn<'_> {
             }
             _ => {
                 let (adapter, body) = self.shareable_resource(handle)?;
-                self.adapters[adapter.0 as usize].allocations.name_resource(body);
+                self.adapters[adapter.0 as usize].memory.allocations.name_resource(body);
                 Shared::Resource { adapter, body: body.raw() }
             }
         })
@@ -195,7 +195,7 @@ impl Turn<'_> {
 
     fn shareable_resource(&mut self, handle: RawHandle) -> Result<(AdapterIndex, ResourceBodyNumber), Refusal> {
         let (adapter, number) = self.any_resource(handle)?;
-        let device = self.adapters[adapter.0 as usize].allocations.resource(number).device;
+        let device = self.adapters[adapter.0 as usize].memory.allocations.resource(number).device;
         self.alive(adapter, device)?;
         Ok((adapter, self.adapters[adapter.0 as usize].may_share_resource(number)?))
     }
@@ -219,7 +219,7 @@ impl Turn<'_> {
         self.keyed_mutexes.name(keyed_mutex)?;
         match self.adapters[adapter.0 as usize].sync.share_object(open, SyncObjectAccess::ALL_ACCESS) {
             Ok(sync_object) => {
-                self.adapters[adapter.0 as usize].allocations.name_resource(body);
+                self.adapters[adapter.0 as usize].memory.allocations.name_resource(body);
                 Ok(Shared::ResourceSet { adapter, body: body.raw(), keyed_mutex, sync_object })
             }
             Err(refusal) => {

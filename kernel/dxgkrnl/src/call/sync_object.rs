@@ -28,7 +28,7 @@ impl Turn<'_> {
         let adapter = &mut self.adapters[index.0 as usize];
         let Some(body) = adapter.shared_by_global(resource) else { return RawHandle::NONE };
         let name = self.globals.name(Global::Resource { adapter: index, body });
-        adapter.allocations.goes_by(body, name);
+        adapter.memory.allocations.goes_by(body, name);
         name
     }
 

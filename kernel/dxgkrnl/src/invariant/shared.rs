@@ -41,7 +41,7 @@ impl Machine {
         let known = |object: &Global| {
             let name = match *object {
                 Global::Resource { adapter, body } => {
-                    self.adapters[adapter.0 as usize].allocations.resource_body(body).map(|body| body.global())
+                    self.adapters[adapter.0 as usize].memory.allocations.resource_body(body).map(|body| body.global())
                 }
                 Global::SyncObject { adapter, object } => self.adapters[adapter.0 as usize].sync.global_of(object),
                 Global::KeyedMutex { mutex } => self.keyed_mutexes.get(mutex).map(|mutex| mutex.global),
@@ -51,7 +51,7 @@ impl Machine {
         let wrong = self.globals.iter().find(|(name, object)| known(object) != *name);
         ensure(wrong.is_none(), "sync objects", || format!("a global handle of what is not there: {wrong:?}"))?;
         let of = |adapter: &Adapter| {
-            let bodies = adapter.allocations.resource_bodies().map(|(_, body)| body.global());
+            let bodies = adapter.memory.allocations.resource_bodies().map(|(_, body)| body.global());
             bodies.chain(adapter.sync.globals()).collect::<Vec<_>>()
         };
         let names: BTreeSet<RawHandle> = self.globals.iter().map(|(name, _)| name).collect();
@@ -69,7 +69,7 @@ impl Machine {
             }
         }
         for adapter in &self.adapters {
-            for (number, body) in adapter.allocations.resource_bodies() {
+            for (number, body) in adapter.memory.allocations.resource_bodies() {
                 let names = named.remove(&(adapter.index, number.raw())).unwrap_or_default();
                 ensure(names == body.names(), "names", || format!("{number:?} has {names} names: {body:?}"))?;
             }
@@ -133,8 +133,9 @@ impl Machine {
     pub(super) fn check_sections(&self) -> Checked {
         let mut inside: BTreeMap<u64, u32> = BTreeMap::new();
         for adapter in &self.adapters {
-            let lain = adapter.allocations.bodies().filter_map(|(_, body)| body.section);
-            lain.chain(adapter.ring.leaving_sections()).for_each(|section| *inside.entry(section).or_default() += 1);
+            let lain = adapter.memory.allocations.bodies().filter_map(|(_, body)| body.section);
+            lain.chain(adapter.memory.ring.leaving_sections())
+                .for_each(|section| *inside.entry(section).or_default() += 1);
         }
         for (number, section) in self.sections.iter() {
             let users = inside.remove(&number).unwrap_or_default() + u32::from(section.holder().is_some());

@@ -15,14 +15,14 @@ impl Adapter {
     /// An allocation was locked for the first time.
     pub(super) fn copy_shown(&mut self, id: AllocationId) {
         if self.vidmm.keeps_copy(id) && self.vidmm.locks_of(id) == 1 {
-            self.cpu_view.await_copy(id);
+            self.memory.cpu_view.await_copy(id);
         }
     }
 
     /// The copy is up to date, and the CPU is about to see it.
     // spec: memory §2.2
     pub fn note_copy(&mut self, cx: &Cx<'_>, id: AllocationId) {
-        if !self.cpu_view.awaits_copy(id) {
+        if !self.memory.cpu_view.awaits_copy(id) {
             return;
         }
         let bytes = self.config.clear_pages.then(|| {
@@ -30,13 +30,13 @@ impl Adapter {
             self.maintain_for_move(cx, id);
             self.bytes_of(cx, self.vidmm.backing(id))
         });
-        self.cpu_view.show_copy(id, bytes);
+        self.memory.cpu_view.show_copy(id, bytes);
     }
 
     /// The pages of its copy that the CPU has written since it was shown.
     // spec: memory §2.2
     pub fn written_pages(&self, cx: &Cx<'_>, id: AllocationId) -> WrittenPages {
-        let before = match self.cpu_view.copy(id) {
+        let before = match self.memory.cpu_view.copy(id) {
             Shown::Nothing => return Vec::new(),
             Shown::Unknown => return vec![(0, self.vidmm.allocation_bytes(id) / PAGE_BYTES)],
             Shown::Bytes(before) => before,
@@ -58,7 +58,7 @@ impl Adapter {
 
     /// The last lock of it has ended.
     pub fn forget_copy(&mut self, id: AllocationId) {
-        self.cpu_view.forget_copy(id);
+        self.memory.cpu_view.forget_copy(id);
     }
 
     /// Copies what the CPU wrote to where the content is. Says whether there is something to be waited for: an adapter that
@@ -69,13 +69,13 @@ impl Adapter {
             return false;
         }
         if !self.life.is_awake() {
-            self.cpu_view.upload_late(id, written);
+            self.memory.cpu_view.upload_late(id, written);
             return false;
         }
         let work = self.vidmm.upload(id, &written);
         let uploads = work.is_some();
         if uploads {
-            let process = self.allocations.body_of(id).creator;
+            let process = self.memory.allocations.body_of(id).creator;
             self.queue_work(cx, process, None, work, Vec::new());
         }
         uploads
@@ -83,9 +83,9 @@ impl Adapter {
 
     /// The adapter is awake: uploads the copies that were unlocked while it slept.
     pub fn upload_late(&mut self, cx: &mut Cx<'_>) {
-        for (id, written) in self.cpu_view.take_late() {
+        for (id, written) in self.memory.cpu_view.take_late() {
             // It may be dead, or locked again already.
-            if self.allocations.body(id).is_some() && !self.vidmm.is_locked(id) {
+            if self.memory.allocations.body(id).is_some() && !self.vidmm.is_locked(id) {
                 self.upload(cx, id, written);
             }
         }

@@ -24,7 +24,7 @@ impl Adapter {
     /// The number of the name that a lock with Discard may need, if the allocation has none in hand.
     // spec: memory §6.5
     pub fn instance_name_wanted(&self, number: AllocationNumber) -> Option<u32> {
-        let renaming = &self.allocations[number].renaming;
+        let renaming = &self.memory.allocations[number].renaming;
         let first = self.driver.is_wddm_1();
         (first && renaming.spare().is_none() && self.is_renamed(number)).then_some(renaming.names() + 1)
     }
@@ -35,7 +35,7 @@ impl Adapter {
     /// A list has named a later instance since.
     // spec: memory §6.5: once A(k+1) appears in a list, A(k) becomes invalid
     pub fn listed_instance(&self, number: AllocationNumber, name: u32) -> Result<Listed, Refusal> {
-        let allocation = &self.allocations[number];
+        let allocation = &self.memory.allocations[number];
         let current = allocation.renaming.current().is_none_or(|current| current.number == name);
         if current {
             return Ok(Listed { number, instance: allocation.vidmm });
@@ -49,7 +49,7 @@ impl Adapter {
 
     /// Whether what a buffer that waited names is there still: an instance that was retired meanwhile keeps its content for it.
     pub fn is_listable(&self, listed: Listed) -> bool {
-        let Some(allocation) = self.allocations.get(listed.number) else { return false };
+        let Some(allocation) = self.memory.allocations.get(listed.number) else { return false };
         let mut former = allocation.renaming.former();
         allocation.vidmm == listed.instance || former.any(|instance| instance.vidmm == listed.instance)
     }
@@ -60,7 +60,7 @@ impl Adapter {
     pub fn retire_instances(&mut self, cx: &Cx<'_>, list: &[ListEntry]) {
         let kept = |id: AllocationId| list.iter().any(|entry| entry.keeps && names(entry, id));
         for named in list.iter().filter_map(|entry| entry.allocation) {
-            let former = self.allocations[named.number].renaming.former();
+            let former = self.memory.allocations[named.number].renaming.former();
             let before = former.take_while(|instance| instance.vidmm != named.instance);
             let over: Vec<AllocationId> =
                 before.filter(|instance| !instance.retired && !kept(instance.vidmm)).map(|i| i.vidmm).collect();
@@ -71,13 +71,13 @@ impl Adapter {
     /// Nothing that was not submitted names any instance.
     // spec: memory §6.5, NoExistingReference
     pub(super) fn retire_all(&mut self, cx: &Cx<'_>, number: AllocationNumber) {
-        let former = self.allocations[number].renaming.former();
+        let former = self.memory.allocations[number].renaming.former();
         let over: Vec<AllocationId> = former.filter(|instance| !instance.retired).map(|i| i.vidmm).collect();
         over.into_iter().for_each(|id| self.retire(cx, number, id));
     }
 
     fn retire(&mut self, cx: &Cx<'_>, number: AllocationNumber, id: AllocationId) {
-        self.allocations.retire(number, id);
+        self.memory.allocations.retire(number, id);
         self.offer_instance(cx, number, id);
     }
 
@@ -88,7 +88,7 @@ impl Adapter {
             // It is offered when that has its turn: paging never waits for what waits for paging.
             return;
         }
-        let owner = self.owners.vidmm_of(self.allocations[number].device);
+        let owner = self.owners.vidmm_of(self.memory.allocations[number].device);
         let (uses, how) = (self.gpu_uses(cx, id, false), OfferFlags { allow_decommit: true });
         let offered = self.vidmm.offer(owner, &[id], OfferPriority::Low, how, &uses);
         offered.expect("it cannot be locked or pinned, and only this offers it");
@@ -96,7 +96,7 @@ impl Adapter {
 
     /// A buffer that waited for its turn names it no longer: if it was retired meanwhile, its memory may go now.
     pub fn offer_if_retired(&mut self, cx: &Cx<'_>, listed: Listed) {
-        let Some(allocation) = self.allocations.get(listed.number) else { return };
+        let Some(allocation) = self.memory.allocations.get(listed.number) else { return };
         let mut former = allocation.renaming.former();
         let retired = former.any(|instance| instance.vidmm == listed.instance && instance.retired);
         if retired && self.vidmm.offered(listed.instance).is_none() {

@@ -59,7 +59,7 @@ impl Adapter {
         let LockArguments { private_driver_data, pages, flags } = arguments;
         let first = self.driver.is_wddm_1();
         check_flags(flags, pages, first)?;
-        let size_pages = self.vidmm.allocation_bytes(self.allocations[number].vidmm) / wddm_types::PAGE_BYTES;
+        let size_pages = self.vidmm.allocation_bytes(self.memory.allocations[number].vidmm) / wddm_types::PAGE_BYTES;
         if pages.iter().any(|page| u64::from(*page) >= size_pages) {
             return Err(invalid("a page beyond the end of the allocation"));
         }
@@ -69,15 +69,15 @@ impl Adapter {
         self.may_lock(number)?;
         self.check_allocation(cx, number, flags)?;
         // A lock that would be refused in the end does not wait first.
-        self.vidmm.may_ever_lock_legacy(self.allocations[number].vidmm).map_err(from_lock)?;
+        self.vidmm.may_ever_lock_legacy(self.memory.allocations[number].vidmm).map_err(from_lock)?;
         let how = LegacyLock {
             acquire: flags.contains(LockFlags::ACQUIRE_APERTURE).then_some(private_driver_data),
             donot_evict: flags.contains(LockFlags::DONOT_EVICT),
         };
-        let anywhere = self.vidmm.may_lock_anywhere(self.allocations[number].vidmm, how);
+        let anywhere = self.vidmm.may_lock_anywhere(self.memory.allocations[number].vidmm, how);
         let discard = flags.contains(LockFlags::DISCARD) && self.is_renamed(number) && anywhere;
         let discard = discard.then(|| flags.contains(LockFlags::NO_EXISTING_REFERENCE));
-        let (device, writes) = (self.allocations[number].device, !flags.contains(LockFlags::READ_ONLY));
+        let (device, writes) = (self.memory.allocations[number].device, !flags.contains(LockFlags::READ_ONLY));
         let request = LegacyRequest { token, device, number, handle, how, writes, discard };
         if request.discard.is_some() {
             // spec: memory §6.5: DonotWait and IgnoreSync have no effect with Discard
@@ -90,7 +90,7 @@ impl Adapter {
             }
             Vec::new()
         } else {
-            self.gpu_uses(cx, self.allocations[number].vidmm, flags.contains(LockFlags::IGNORE_READ_SYNC))
+            self.gpu_uses(cx, self.memory.allocations[number].vidmm, flags.contains(LockFlags::IGNORE_READ_SYNC))
         };
         if used.is_empty() {
             return self.lock_now(cx, &request);
@@ -110,7 +110,7 @@ impl Adapter {
         request: LegacyRequest,
         points: &[FencePoint<FenceId>],
     ) -> Result<Answer, Refusal> {
-        let allocation = &self.allocations[request.number];
+        let allocation = &self.memory.allocations[request.number];
         let used = allocation.renaming.former().map(|instance| instance.vidmm).chain([allocation.vidmm]);
         let process = self.owners.process_of(request.device);
         if used.into_iter().any(|id| self.waits_for_unlock_by(id, process)) {
@@ -119,9 +119,9 @@ impl Adapter {
             return Err(refuse(NtStatus::GRAPHICS_ALLOCATION_BUSY, Blame::Caller, reason));
         }
         let token = request.token;
-        let waiting = self.waiting_locks.begin(request);
+        let waiting = self.memory.waiting_locks.begin(request);
         if self.begin_wait(cx, points, WaitMode::All, Waiter::Lock { waiting }) {
-            let request = self.waiting_locks.end(waiting);
+            let request = self.memory.waiting_locks.end(waiting);
             return if request.discard.is_some() {
                 self.lock_renamed(cx, request)
             } else {
@@ -143,11 +143,11 @@ impl Adapter {
 
     /// The GPU is done with what a lock waits for.
     pub fn lock_waited(&mut self, cx: &mut Cx<'_>, waiting: WaitingLockNumber) {
-        let request = self.waiting_locks.end(waiting);
+        let request = self.memory.waiting_locks.end(waiting);
         let token = request.token;
         let answer = if self.life.has_stopped() || !self.owners.is_active(request.device) {
             Err(self.lost_meanwhile(request.device))
-        } else if self.allocations.get(request.number).is_none() {
+        } else if self.memory.allocations.get(request.number).is_none() {
             Err(invalid("the allocation was destroyed while its lock waited"))
         } else if request.discard.is_some() && self.is_renamed(request.number) {
             // The instance that the lock waited for is idle now, unless another one has taken it meanwhile.
@@ -172,21 +172,21 @@ impl Adapter {
         handle: RawHandle,
         flags: LockFlags,
     ) -> Result<Answer, Refusal> {
-        let moves = self.vidmm.lock_moves(self.allocations[number].vidmm).map_err(from_lock)?;
+        let moves = self.vidmm.lock_moves(self.memory.allocations[number].vidmm).map_err(from_lock)?;
         if moves && flags.contains(LockFlags::DONOT_EVICT) {
             return Err(refuse(NtStatus::GRAPHICS_CANT_LOCK_MEMORY, Blame::Caller, "it had to be evicted"));
         }
         let (mapped, wait_for) = self.lock(cx, number, !flags.contains(LockFlags::READ_ONLY))?;
-        let vidmm = self.allocations[number].vidmm;
+        let vidmm = self.memory.allocations[number].vidmm;
         Ok(self.answer_lock(cx, token, vidmm, wait_for, Reply::Locked { allocation: handle, mapped }))
     }
 
     fn lock_now(&mut self, cx: &mut Cx<'_>, request: &LegacyRequest) -> Result<Answer, Refusal> {
         let (mapped, wait_for) = self.lock_through(cx, request.number, request.how, request.writes)?;
-        let current = self.allocations[request.number].renaming.current();
+        let current = self.memory.allocations[request.number].renaming.current();
         let allocation = current.map_or(request.handle, |name| name.handle);
         let reply = Reply::Locked { allocation, mapped };
-        let vidmm = self.allocations[request.number].vidmm;
+        let vidmm = self.memory.allocations[request.number].vidmm;
         Ok(self.answer_lock(cx, request.token, vidmm, wait_for, reply))
     }
 
@@ -197,7 +197,7 @@ impl Adapter {
         how: LegacyLock,
         writes: bool,
     ) -> Result<(Mapped, Option<u64>), Refusal> {
-        let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
+        let (vidmm, device) = (self.memory.allocations[number].vidmm, self.memory.allocations[number].device);
         let process = self.owners.process_of(device);
         let alternate = self.vidmm.info(vidmm).flags.contains(AllocationFlags::USE_ALTERNATE_VA);
         let comes = self.vidmm.page_in_for_lock(vidmm, how).map_err(from_lock)?;
@@ -218,7 +218,7 @@ impl Adapter {
     /// Checks the caller's flags against an allocation.
     // spec: memory §6.5
     fn check_allocation(&self, cx: &Cx<'_>, number: AllocationNumber, flags: LockFlags) -> Result<(), Refusal> {
-        let id = self.allocations[number].vidmm;
+        let id = self.memory.allocations[number].vidmm;
         let info = self.vidmm.info(id);
         let aperture = |segment| self.vidmm.segments().iter().any(|known| known.id == segment && known.is_aperture());
         let (can_aperture, can_memory) = (
@@ -254,7 +254,7 @@ impl Adapter {
 
     /// Whether other devices can have an allocation.
     pub(super) fn is_shared(&self, number: AllocationNumber) -> bool {
-        self.allocations.resource_of(number).is_some_and(|resource| resource.shared)
+        self.memory.allocations.resource_of(number).is_some_and(|resource| resource.shared)
     }
 
     /// `D3DKMTUnlock`: one lock of each, all or none.
@@ -268,7 +268,7 @@ impl Adapter {
         once.sort_unstable();
         once.dedup();
         // Two handles of one allocation end two of its locks: it must have both, or the first would end before the refusal.
-        let mut memory: Vec<_> = numbers.iter().map(|number| self.allocations[*number].vidmm).collect();
+        let mut memory: Vec<_> = numbers.iter().map(|number| self.memory.allocations[*number].vidmm).collect();
         memory.sort_unstable();
         let locked =
             memory.chunk_by(|one, other| one == other).all(|same| same.len() <= self.vidmm.locks_of(same[0]) as usize);

@@ -19,14 +19,14 @@ impl Adapter {
         allocation: AllocationId,
         runs: &[CpuRun],
     ) -> MappingId {
-        if let Some(mapping) = self.cpu_view.of(allocation) {
+        if let Some(mapping) = self.memory.cpu_view.of(allocation) {
             return mapping;
         }
         let runs = if self.lends(cx, runs) { &[] } else { runs };
-        let mapping = self.cpu_view.enter(self.index, allocation);
+        let mapping = self.memory.cpu_view.enter(self.index, allocation);
         let size_bytes = self.vidmm.allocation_bytes(allocation);
         let runs = self.through_caches(cx, allocation, runs.to_vec());
-        self.cpu_view.tell(cx, mapping, MappingChange::Made { process, size_bytes, runs });
+        self.memory.cpu_view.tell(cx, mapping, MappingChange::Made { process, size_bytes, runs });
         mapping
     }
 
@@ -38,28 +38,28 @@ impl Adapter {
         runs: Vec<CpuRun>,
         size_bytes: u64,
     ) -> MappingId {
-        let mapping = self.cpu_view.name(self.index);
-        self.cpu_view.tell(cx, mapping, MappingChange::Made { process, size_bytes, runs });
+        let mapping = self.memory.cpu_view.name(self.index);
+        self.memory.cpu_view.tell(cx, mapping, MappingChange::Made { process, size_bytes, runs });
         mapping
     }
 
     /// A mapping that was just made shows these from the turn of a work on, if they have to be lent.
     pub fn show_in_turn(&mut self, cx: &mut Cx<'_>, process: ProcessId, mapping: MappingId, runs: &[CpuRun]) {
-        if self.lends(cx, runs) && self.cpu_view.lend(mapping) {
+        if self.lends(cx, runs) && self.memory.cpu_view.lend(mapping) {
             self.queue_turn(cx, process, mapping, runs.to_vec());
         }
     }
 
     /// The allocation is not locked any more.
     pub fn unmap_for_cpu(&mut self, cx: &mut Cx<'_>, process: ProcessId, allocation: AllocationId) {
-        let Some((mapping, lent)) = self.cpu_view.unlock(allocation) else { return };
+        let Some((mapping, lent)) = self.memory.cpu_view.unlock(allocation) else { return };
         if lent && !self.life.has_stopped() {
-            self.cpu_view.begin_leaving(mapping);
-            self.cpu_view.tell(cx, mapping, MappingChange::Unmapped);
+            self.memory.cpu_view.begin_leaving(mapping);
+            self.memory.cpu_view.tell(cx, mapping, MappingChange::Unmapped);
             self.queue_turn(cx, process, mapping, Vec::new());
             return;
         }
-        let number = self.cpu_view.tell(cx, mapping, MappingChange::Gone);
+        let number = self.memory.cpu_view.tell(cx, mapping, MappingChange::Gone);
         self.mapping_changed(cx, mapping, number, Heard::Seen);
     }
 

@@ -53,7 +53,7 @@ impl Adapter {
     /// Whether Discard means something for an allocation. It is ignored for what is pinned, a primary, or shared.
     // spec: memory §6.5
     pub(super) fn is_renamed(&self, number: AllocationNumber) -> bool {
-        let id = self.allocations[number].vidmm;
+        let id = self.memory.allocations[number].vidmm;
         // A process that has it locked goes on seeing its instance.
         self.vidmm.may_be_renamed(id) && !self.is_shared(number) && !self.vidmm.is_locked(id)
     }
@@ -70,7 +70,7 @@ impl Adapter {
         number: AllocationNumber,
         no_reference: bool,
     ) -> Result<Renamed, Refusal> {
-        let current = self.allocations[number].vidmm;
+        let current = self.memory.allocations[number].vidmm;
         if no_reference && self.gpu_uses(cx, current, false).is_empty() {
             self.retire_all(cx, number);
             return Ok(Renamed::Ready);
@@ -86,7 +86,7 @@ impl Adapter {
             }
             Err(shortage) => shortage,
         };
-        let former = self.allocations[number].renaming.former();
+        let former = self.memory.allocations[number].renaming.former();
         let free = former.filter(|instance| instance.retired || no_reference).map(|instance| instance.vidmm);
         let busy = free.chain(no_reference.then_some(current)).map(|id| self.gpu_uses(cx, id, false));
         let first = busy.into_iter().find(|points| !points.is_empty());
@@ -103,7 +103,7 @@ impl Adapter {
     /// An instance that no list can name and no work uses, or a new one.
     // spec: memory §6.5
     fn next_instance(&mut self, cx: &Cx<'_>, number: AllocationNumber, no_reference: bool) -> Result<Next, Shortage> {
-        let allocation = &self.allocations[number];
+        let allocation = &self.memory.allocations[number];
         let renaming = &allocation.renaming;
         let mut former = renaming.former().filter(|instance| instance.retired || no_reference);
         if let Some(idle) = former.find(|instance| self.gpu_uses(cx, instance.vidmm, false).is_empty()) {
@@ -116,25 +116,25 @@ impl Adapter {
         };
         let name = renaming.spare().filter(|_| renaming.former().len() + 1 < most).ok_or(Shortage::Limit)?;
         let bytes = self.vidmm.allocation_bytes(allocation.vidmm);
-        let creator = self.allocations.body_of(allocation.vidmm).creator;
-        let room = self.committing.may_commit(bytes, self.files_of_one(cx));
+        let creator = self.memory.allocations.body_of(allocation.vidmm).creator;
+        let room = self.memory.committing.may_commit(bytes, self.files_of_one(cx));
         room.map_err(|over| Shortage::Room(over.refusal.reason.into_owned()))?;
         let made = self.vidmm.create_allocation(owner, info);
         let id = made.map_err(|error| Shortage::Room(error.to_string()))?;
-        self.committing.charge(creator, bytes);
+        self.memory.committing.charge(creator, bytes);
         self.provide_backing(cx, id);
         Ok(Next { id, name, fresh: true })
     }
 
     /// Makes an instance the current one: it takes the old one's place on its device's list.
     fn switch_instance(&mut self, cx: &mut Cx<'_>, number: AllocationNumber, next: Next) -> Result<(), String> {
-        let (old, device) = (self.allocations[number].vidmm, self.allocations[number].device);
+        let (old, device) = (self.memory.allocations[number].vidmm, self.memory.allocations[number].device);
         let (owner, process) = (self.owners.vidmm_of(device), self.owners.process_of(device));
         // CAST: a list names an allocation far less often than 2^32 times.
         let count = self.vidmm.count(owner, old) as usize;
         self.reclaim_instance(cx, number, next.id)?;
         // Its moves are told under the allocation's number.
-        self.allocations.tell_as(next.id, number);
+        self.memory.allocations.tell_as(next.id, number);
         if count > 0 {
             let work = match self.vidmm.make_resident(owner, &vec![next.id; count]) {
                 Ok(work) => work,
@@ -149,7 +149,7 @@ impl Adapter {
             let work = self.vidmm.evict(owner, &vec![old; count], how, &uses).expect("just counted");
             self.queue_any(cx, process, work);
         }
-        let instances = self.allocations.switch(number, (next.id, next.name), next.fresh);
+        let instances = self.memory.allocations.switch(number, (next.id, next.name), next.fresh);
         cx.emit(self.index, Event::AllocationRenamed { allocation: number.raw(), instances });
         Ok(())
     }
@@ -159,7 +159,7 @@ impl Adapter {
         if self.vidmm.offered(id).is_none() {
             return Ok(());
         }
-        let device = self.allocations[number].device;
+        let device = self.memory.allocations[number].device;
         let process = self.owners.process_of(device);
         let (owner, bare) = (self.owners.vidmm_of(device), self.without_backing(&[id]));
         let reclaimed = self.vidmm.reclaim_with(owner, &[id], false).map_err(|error| error.to_string())?;
@@ -178,17 +178,17 @@ impl Adapter {
 
     /// An instance that has no room on the list is what it was before.
     fn release_instance(&mut self, cx: &mut Cx<'_>, number: AllocationNumber, next: Next) {
-        let process = self.owners.process_of(self.allocations[number].device);
+        let process = self.owners.process_of(self.memory.allocations[number].device);
         if next.fresh {
-            let creator = self.owners.process_of(self.allocations[number].device);
-            self.committing.release(creator, self.vidmm.allocation_bytes(next.id));
+            let creator = self.owners.process_of(self.memory.allocations[number].device);
+            self.memory.committing.release(creator, self.vidmm.allocation_bytes(next.id));
             let work = self.vidmm.destroy_allocation(next.id, &[]);
             self.queue_work(cx, process, None, work, Vec::new());
-            self.allocations.tell_no_more(next.id);
-            self.cpu_view.forget(next.id);
+            self.memory.allocations.tell_no_more(next.id);
+            self.memory.cpu_view.forget(next.id);
             return;
         }
-        let mut former = self.allocations[number].renaming.former();
+        let mut former = self.memory.allocations[number].renaming.former();
         if former.any(|instance| instance.vidmm == next.id && instance.retired) {
             self.offer_instance(cx, number, next.id);
         }

@@ -48,7 +48,7 @@ impl Adapter {
     // spec: memory §3.4 (paging-process tables)
     pub fn execute_now(&mut self, cx: &Cx<'_>, operations: Vec<Operation>) -> Result<(), ()> {
         for operation in &operations {
-            if self.pasids.carry_out(cx.platform(self.index).io_mmu(), operation) {
+            if self.memory.pasids.carry_out(cx.platform(self.index).io_mmu(), operation) {
                 continue;
             }
             let whole = operation.part(0, Pages(u64::MAX / PAGE_BYTES), None);
@@ -57,11 +57,11 @@ impl Adapter {
                 part: whole,
                 idle: true,
                 windows: None,
-                device_pages: self.ring.device_pages.then_some(&device_pages),
+                device_pages: self.memory.ring.device_pages.then_some(&device_pages),
                 copies: &[],
                 fences: &[],
             };
-            let names = Names { spaces: &self.spaces, owners: &self.owners, vidmm: &self.vidmm };
+            let names = Names { spaces: &self.memory.spaces, owners: &self.owners, vidmm: &self.vidmm };
             let operation = as_paging_op(operation, &names, PageTableUpdateMode::CpuVirtual, asked);
             let mut build = BuildPagingBuffer {
                 buffer: &mut [],
@@ -72,7 +72,7 @@ impl Adapter {
                 multipass_offset: 0,
                 buffer_va: GpuVa::NULL,
                 immediate: true,
-                system_context: self.ring.context(),
+                system_context: self.memory.ring.context(),
                 write_offset: 0,
             };
             self.driver.call(cx).build_paging_buffer(&mut build).map_err(|_| ())?;
@@ -81,10 +81,10 @@ impl Adapter {
     }
 
     pub fn build_buffers(&mut self, cx: &mut Cx<'_>) -> Result<(), Breach> {
-        while self.may_pump() && !self.life.is_reset_due() && !self.ring.building.is_empty() {
-            let progress = self.ring.queue.as_ref().expect("the ring runs").progress;
+        while self.may_pump() && !self.life.is_reset_due() && !self.memory.ring.building.is_empty() {
+            let progress = self.memory.ring.queue.as_ref().expect("the ring runs").progress;
             let reached = self.sync.current_value(cx.memory, progress);
-            if self.ring.next_value() > reached || !self.may_build(cx) {
+            if self.memory.ring.next_value() > reached || !self.may_build(cx) {
                 break;
             }
             self.build_one_buffer(cx).map_err(Breach)?;
@@ -95,9 +95,9 @@ impl Adapter {
     /// Fills the next buffer from the oldest work and submits it.
     // spec: memory §3.1, memory §3.2
     fn build_one_buffer(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let at = self.ring.next_buffer;
-        let va = self.ring.buffers[at].va;
-        let mut content = std::mem::take(&mut self.ring.buffers[at].content);
+        let at = self.memory.ring.next_buffer;
+        let va = self.memory.ring.buffers[at].va;
+        let mut content = std::mem::take(&mut self.memory.ring.buffers[at].content);
         content.begin();
         let filled = loop {
             if let Some(filled) = self.build_one_call(cx, &mut content, va).transpose() {
@@ -105,9 +105,9 @@ impl Adapter {
             }
         };
         let used = content.used;
-        self.ring.buffers[at].content = content;
+        self.memory.ring.buffers[at].content = content;
         let filled = filled?;
-        let number = self.ring.building[0].number;
+        let number = self.memory.ring.building[0].number;
         // A buffer that only marks the end of a work is submitted too: its progress value completes the work.
         if used > 0 || matches!(filled, Filled::Whole) {
             self.submit_buffer(cx, number, used, va)?;
@@ -116,10 +116,15 @@ impl Adapter {
             Filled::Full => {}
             Filled::Held => {}
             Filled::Whole => {
-                let work = self.ring.building.pop_front().expect("the work just built");
-                let progress_value = self.ring.progress_value;
-                let completes = work.completes.filter(|_| self.ring.kmd_queue().is_none());
-                self.ring.submitted.push_back(Submitted { progress_value, number, serial: work.serial, completes });
+                let work = self.memory.ring.building.pop_front().expect("the work just built");
+                let progress_value = self.memory.ring.progress_value;
+                let completes = work.completes.filter(|_| self.memory.ring.kmd_queue().is_none());
+                self.memory.ring.submitted.push_back(Submitted {
+                    progress_value,
+                    number,
+                    serial: work.serial,
+                    completes,
+                });
                 self.rotation_submitted(number, work.turns);
                 for gone in work.destroys {
                     self.destroy_in_driver(cx, &gone.allocations, gone.resource, gone.with_resource);
@@ -136,7 +141,7 @@ impl Adapter {
         let by_cpu = self.driver.table_update_mode() == PageTableUpdateMode::CpuVirtual;
         let system = self.owners.space_of(ProcessId::SYSTEM);
         let mut fences = Vec::new();
-        match self.ring.building[0].operations.front() {
+        match self.memory.ring.building[0].operations.front() {
             Some(Operation::UpdatePageTable { .. } | Operation::EvictTable { .. }) if by_cpu => {
                 return self.between_buffers(cx, used);
             }
@@ -146,35 +151,35 @@ impl Adapter {
             }
             Some(&Operation::NotifyFenceResidency { storage, address }) => {
                 fences = self.sync.fences_moved(storage, address);
-                let work = self.ring.building[0].number;
+                let work = self.memory.ring.building[0].number;
                 self.sync.local_page_moved(storage, LocalPlace { address, there_after: work });
                 if fences.is_empty() {
-                    self.ring.building[0].operations.pop_front();
+                    self.memory.ring.building[0].operations.pop_front();
                     return Ok(None);
                 }
             }
             Some(Operation::SwitchRoot { .. }) => return self.between_buffers(cx, used),
-            Some(operation) if self.pasids.carries_out(operation) => return self.between_buffers(cx, used),
+            Some(operation) if self.memory.pasids.carries_out(operation) => return self.between_buffers(cx, used),
             _ => {}
         }
-        let before = self.ring.building[0].progress;
+        let before = self.memory.ring.building[0].progress;
         let part = self.next_part();
         let mut borrowed = before.borrowed;
         if let (Some(part), None) = (part, borrowed)
-            && let Some(shown) = to_be_shown(&self.vidmm, &self.ring.building[0].operations[0], part)
+            && let Some(shown) = to_be_shown(&self.vidmm, &self.memory.ring.building[0].operations[0], part)
         {
             borrowed = self.borrow_slot(cx, &shown)?;
             if borrowed.is_none() {
                 return Ok(Some(Filled::Held));
             }
-            self.ring.building[0].progress.borrowed = borrowed;
+            self.memory.ring.building[0].progress.borrowed = borrowed;
         }
         let flush = borrowed
             .filter(|borrowed| borrowed.flush)
             .map(|borrowed| self.vidmm.scratch_flush(self.owners.space_of(ProcessId::SYSTEM), borrowed.windows));
-        let names = Names { spaces: &self.spaces, owners: &self.owners, vidmm: &self.vidmm };
-        let work = &self.ring.building[0];
-        let pages = work.operations.front().filter(|_| self.ring.device_pages).map(device_pages);
+        let names = Names { spaces: &self.memory.spaces, owners: &self.owners, vidmm: &self.vidmm };
+        let work = &self.memory.ring.building[0];
+        let pages = work.operations.front().filter(|_| self.memory.ring.device_pages).map(device_pages);
         let copy = |borrowed: Borrowed| copied_entries(work.operations.front()?, borrowed.windows);
         let copies = borrowed.and_then(copy);
         let operation = match (flush.as_ref().or(work.operations.front()), part) {
@@ -185,9 +190,9 @@ impl Adapter {
                 let asked = Asked { part, idle, windows, device_pages, copies, fences: &fences };
                 as_paging_op(head, &names, self.driver.table_update_mode(), asked)
             }
-            _ => match work.completes.filter(|_| self.ring.kmd_queue().is_some()) {
+            _ => match work.completes.filter(|_| self.memory.ring.kmd_queue().is_some()) {
                 Some((queue, value)) => {
-                    let slot = &self.sync.fence(self.paging_queues.fence_of(queue)).slot;
+                    let slot = &self.sync.fence(self.memory.paging_queues.fence_of(queue)).slot;
                     let (current, monitored) = (slot.system_current_va, slot.system_monitored_va);
                     PagingOp::SignalMonitoredFence { current, monitored, value }
                 }
@@ -204,7 +209,7 @@ impl Adapter {
             multipass_offset: before.multipass,
             buffer_va: if va.is_null() { va } else { va.offset(used as u64 * 8) },
             immediate: false,
-            system_context: self.ring.context(),
+            system_context: self.memory.ring.context(),
             // CAST: a paging buffer is far below 4 GiB.
             write_offset: (used * 8) as u32,
         };
@@ -220,7 +225,7 @@ impl Adapter {
         let fresh = used == 0;
         content.used += written;
         content.private_used += private_written;
-        let progress = &mut self.ring.building[0].progress;
+        let progress = &mut self.memory.ring.building[0].progress;
         match result {
             Ok(()) if flush.is_some() => {
                 progress.borrowed = borrowed.map(|borrowed| Borrowed { flush: false, ..borrowed });
@@ -230,9 +235,9 @@ impl Adapter {
             Ok(()) => {
                 if let Some(borrowed) = borrowed {
                     // The buffer under construction is the next that is submitted.
-                    self.ring.return_slot(borrowed, self.ring.progress_value + 1);
+                    self.memory.ring.return_slot(borrowed, self.memory.ring.progress_value + 1);
                 }
-                Ok(self.ring.building[0].advance(part))
+                Ok(self.memory.ring.building[0].advance(part))
             }
             Err(PagingStatus::InsufficientDmaBuffer) if fresh && written == 0 => {
                 Err("the driver asked for a new paging buffer on an empty one".into())
@@ -251,7 +256,7 @@ impl Adapter {
                     progress.idle = true;
                     // Nothing of the adapter's other work refers to the allocation any more: the work has waited for that before it was
                     // built. Only the paging work before it may still use it.
-                    self.ring.hold_until = self.ring.progress_value + u64::from(content.used > 0);
+                    self.memory.ring.hold_until = self.memory.ring.progress_value + u64::from(content.used > 0);
                     Ok(Some(Filled::Held))
                 }
                 Some(true) => Err("the driver answered ALLOCATION_BUSY for an allocation that is idle".into()),
@@ -268,11 +273,11 @@ impl Adapter {
         if used > 0 {
             return Ok(Some(Filled::Full));
         }
-        if self.ring_progress(cx) < self.ring.progress_value {
-            self.ring.hold_until = self.ring.progress_value;
+        if self.ring_progress(cx) < self.memory.ring.progress_value {
+            self.memory.ring.hold_until = self.memory.ring.progress_value;
             return Ok(Some(Filled::Held));
         }
-        let operation = self.ring.building[0].operations.pop_front().expect("it was just seen");
+        let operation = self.memory.ring.building[0].operations.pop_front().expect("it was just seen");
         if let Operation::SwitchRoot { space, root, entries } = operation {
             self.switch_root(cx, space, root, entries);
             return Ok(None);
@@ -282,12 +287,12 @@ impl Adapter {
     }
 
     fn submit_buffer(&mut self, cx: &mut Cx<'_>, number: u64, used: usize, va: GpuVa) -> Result<(), String> {
-        self.ring.progress_value += 1;
-        let value = self.ring.progress_value;
+        self.memory.ring.progress_value += 1;
+        let value = self.memory.ring.progress_value;
         self.raise_engine(cx, self.driver.paging_node());
-        match self.ring.queue.as_ref().expect("the ring runs").kmd {
+        match self.memory.ring.queue.as_ref().expect("the ring runs").kmd {
             Some(queue) => {
-                let Buffer { address, content, .. } = &self.ring.buffers[self.ring.next_buffer];
+                let Buffer { address, content, .. } = &self.memory.ring.buffers[self.memory.ring.next_buffer];
                 cx.memory.store_words(*address, used as u64, |index| content.words[index as usize]);
                 // CAST: a paging buffer is far below 4 GiB.
                 let (buffer_bytes, private_data) = ((used * 8) as u32, content.private_data.as_slice());
@@ -299,11 +304,11 @@ impl Adapter {
                     .submit_command_to_hw_queue(submit)
                     .map_err(|status| format!("a paging buffer was refused: {status}"))?;
             }
-            None => self.ring.make_ready(value, used),
+            None => self.memory.ring.make_ready(value, used),
         }
-        let count = self.ring.buffers.len();
-        self.ring.buffers[self.ring.next_buffer].busy_until = value;
-        self.ring.next_buffer = (self.ring.next_buffer + 1) % count;
+        let count = self.memory.ring.buffers.len();
+        self.memory.ring.buffers[self.memory.ring.next_buffer].busy_until = value;
+        self.memory.ring.next_buffer = (self.memory.ring.next_buffer + 1) % count;
         // CAST: as above.
         cx.emit(self.index, Event::PagingSubmitted { work: number, progress_value: value, words: used as u32 });
         Ok(())
@@ -313,7 +318,7 @@ impl Adapter {
 impl Adapter {
     /// The part of the oldest work that comes next; `None` behind its last operation.
     fn next_part(&self) -> Option<Part> {
-        let work = &self.ring.building[0];
+        let work = &self.memory.ring.building[0];
         let operation = work.operations.front()?;
         let chunked = self.vidmm.pages_by_gpu_va() || matches!(operation, Operation::NotifyEviction { .. });
         let window = chunked.then(|| self.vidmm.scratch_window());

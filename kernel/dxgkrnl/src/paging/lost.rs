@@ -31,9 +31,10 @@ impl Adapter {
     /// entries, the books of roots and of fence words.
     pub fn abandon_works(&mut self, cx: &mut Cx<'_>) -> OverWorks {
         let mut destroys = Vec::new();
-        let built: Vec<(u64, u64)> = self.ring.submitted.drain(..).map(|work| (work.number, work.serial)).collect();
-        let mut unbuilt: Vec<_> = std::mem::take(&mut self.ring.building).into();
-        unbuilt.extend(std::mem::take(&mut self.ring.held));
+        let built: Vec<(u64, u64)> =
+            self.memory.ring.submitted.drain(..).map(|work| (work.number, work.serial)).collect();
+        let mut unbuilt: Vec<_> = std::mem::take(&mut self.memory.ring.building).into();
+        unbuilt.extend(std::mem::take(&mut self.memory.ring.held));
         let mut over = built;
         for work in unbuilt {
             over.push((work.number, work.serial));
@@ -44,7 +45,7 @@ impl Adapter {
                         self.sync.local_page_moved(storage, LocalPlace { address, there_after: work.number });
                     }
                     other => {
-                        let _ = self.pasids.carry_out(cx.platform(self.index).io_mmu(), &other);
+                        let _ = self.memory.pasids.carry_out(cx.platform(self.index).io_mmu(), &other);
                     }
                 }
             }
@@ -58,18 +59,18 @@ impl Adapter {
             destroys.extend(work.destroys);
         }
         for (number, serial) in over {
-            self.ring.last_done = number;
+            self.memory.ring.last_done = number;
             if serial != 0 {
                 self.vidmm.completed(serial);
             }
             cx.emit(self.index, events::Event::PagingCompleted { work: number });
         }
-        self.ring.ready.clear();
+        self.memory.ring.ready.clear();
         // The content is lost anyway.
-        for mapping in self.cpu_view.take_leaving() {
-            self.cpu_view.tell(cx, mapping, MappingChange::Gone);
+        for mapping in self.memory.cpu_view.take_leaving() {
+            self.memory.cpu_view.tell(cx, mapping, MappingChange::Gone);
         }
-        match std::mem::take(&mut self.ring.stage) {
+        match std::mem::take(&mut self.memory.ring.stage) {
             // The kernel ignores a later answer to a protection: nothing waits for that change any more.
             Stage::None | Stage::Building | Stage::Protecting(_) => {}
             Stage::Moving(_, turns) => {
@@ -83,7 +84,7 @@ impl Adapter {
     /// Nothing is in these windows and ranges any more. The kernel releases ranges now (memory §3.5), windows when no
     /// access reaches them.
     fn abandon_places(&mut self, cx: &mut Cx<'_>, (windows, ranges): (Vec<WindowPages>, Vec<HeldRange>)) {
-        self.ring.windows_left(windows);
+        self.memory.ring.windows_left(windows);
         self.release_ranges(cx, &ranges);
         self.vidmm.ranges_released(&ranges);
     }
@@ -95,7 +96,7 @@ impl Adapter {
         }
         self.end_waits_of_ring(cx);
         self.due.forget_ring();
-        self.ring.waiting_progress = false;
+        self.memory.ring.waiting_progress = false;
     }
 
     /// The device has started again: the paging process gets a context, its tables, a queue.
@@ -106,10 +107,10 @@ impl Adapter {
     pub fn restart_ring(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let node = self.driver.paging_node();
         self.charge_ring(cx);
-        let old = self.ring.queue.as_ref().ok_or("there was no paging queue")?;
+        let old = self.memory.ring.queue.as_ref().ok_or("there was no paging queue")?;
         let (old_kmd, old_vidsch, old_progress) = (old.kmd, old.vidsch, old.progress);
-        let (device, gone) = (self.ring.device(), self.ring.context());
-        let (buffer, addresses) = (self.driver.paging_buffer(), self.ring.has_addresses());
+        let (device, gone) = (self.memory.ring.device(), self.memory.ring.context());
+        let (buffer, addresses) = (self.driver.paging_buffer(), self.memory.ring.has_addresses());
         let (mut driver, mut host) = self.driver.with_host(cx);
         let made = if PacketRing::is_used(driver.facets()) {
             let packets = driver.again().packet_scheduling().expect("checked at adapter start");
@@ -123,25 +124,25 @@ impl Adapter {
             hardware.destroy_hw_context(gone);
             create_paging_context(&mut driver, &mut host, device, node)
         };
-        self.ring.context = made.map_err(|error| error.to_string())?;
+        self.memory.ring.context = made.map_err(|error| error.to_string())?;
         let space = self.owners.space_of(ProcessId::SYSTEM);
-        if let Some(addressing) = self.driver.call(cx).gpu_va().filter(|_| self.ring.has_addresses()) {
+        if let Some(addressing) = self.driver.call(cx).gpu_va().filter(|_| self.memory.ring.has_addresses()) {
             let (root, entries) = self.vidmm.root_table(space);
-            addressing.set_root_page_table(self.ring.context(), root, entries);
+            addressing.set_root_page_table(self.memory.ring.context(), root, entries);
         }
         let up = self.vidmm.power_up();
         let tables = up.paging_process.map(|work| work.operations).unwrap_or_default();
         if self.execute_now(cx, tables).is_err() || self.show_buffers_again(cx).is_err() {
             return Err("the page tables of the paging process could not be written".into());
         }
-        self.ring.scratch.forget();
+        self.memory.ring.scratch.forget();
         let progress = self
-            .create_fence(cx, None, ProcessId::SYSTEM, self.ring.progress_value)
+            .create_fence(cx, None, ProcessId::SYSTEM, self.memory.ring.progress_value)
             .map_err(|refusal| format!("no fence for the paging ring: {}", refusal.reason))?;
         let kmd = self.create_ring_queue(cx, progress).map_err(|error| error.to_string())?;
         let vidsch = self.vidsch.queues.create_queue(node, vidsch::QueueKind::System, 0);
         let counted_ns = kmd.and_then(|kmd| self.hardware_count(cx, kmd));
-        self.ring.begins(RingQueue { kmd, vidsch, progress, counted_ns });
+        self.memory.ring.begins(RingQueue { kmd, vidsch, progress, counted_ns });
         // The packets of the old queue are over: their works were given up with the ring.
         self.vidsch.queues.destroy_queue(old_vidsch).abandon();
         self.defer_fence(old_progress);
@@ -156,18 +157,18 @@ impl Adapter {
     // spec: memory §6.3, memory §8.4
     pub fn show_what_is_left(&mut self, cx: &mut Cx<'_>) {
         let locked: Vec<_> =
-            self.allocations.bodies().map(|(id, _)| id).filter(|id| self.vidmm.is_locked(*id)).collect();
+            self.memory.allocations.bodies().map(|(id, _)| id).filter(|id| self.vidmm.is_locked(*id)).collect();
         let mut unanswered = Unanswered::new();
         for id in locked {
-            if let Some(mapping) = self.cpu_view.of(id) {
+            if let Some(mapping) = self.memory.cpu_view.of(id) {
                 let runs = self.through_caches(cx, id, self.vidmm.seen_runs(id).to_vec());
                 // Nothing is promised behind it that is not reached: no device outlives this.
-                let number = self.cpu_view.tell(cx, mapping, MappingChange::Shown(runs));
+                let number = self.memory.cpu_view.tell(cx, mapping, MappingChange::Shown(runs));
                 unanswered.insert(mapping, Awaited::seen(number));
             }
         }
-        let windows = std::mem::take(&mut self.ring.lost_windows);
-        self.ring.stage = Stage::Showing(unanswered, windows, Vec::new());
+        let windows = std::mem::take(&mut self.memory.ring.lost_windows);
+        self.memory.ring.stage = Stage::Showing(unanswered, windows, Vec::new());
         self.advance_rotation(cx);
     }
 }

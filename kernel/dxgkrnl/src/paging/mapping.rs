@@ -97,7 +97,7 @@ impl Adapter {
     pub fn unmap_pages(&mut self, cx: &mut Cx<'_>, space: SpaceId, va: GpuVa, count: Pages) {
         let work = self.vidmm.free_system_va(space, va, count);
         if work.as_ref().is_some_and(|work| work.immediate) {
-            self.ring.forget_entries(space, va, count);
+            self.memory.ring.forget_entries(space, va, count);
         }
         let performed = self.perform_mapping(cx, work);
         self.heed(cx, performed);

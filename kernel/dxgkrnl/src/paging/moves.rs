@@ -34,7 +34,7 @@ impl Adapter {
         let (mut in_bytes, mut out_bytes) = (0, 0);
         let mut segments = Vec::new();
         for moved in moves {
-            let owner = self.allocations.body(moved.allocation).map(|body| body.creator);
+            let owner = self.memory.allocations.body(moved.allocation).map(|body| body.creator);
             self.tally.count_move(owner, moved.kind, moved.bytes);
             match event_move(moved.kind) {
                 Move::PageIn => in_bytes += moved.bytes,
@@ -119,7 +119,7 @@ impl Adapter {
     }
 
     fn allocation_number(&self, allocation: vidmm::AllocationId) -> u64 {
-        self.allocations.told_as(allocation)
+        self.memory.allocations.told_as(allocation)
     }
 
     fn event_cause(&self, cause: vidmm::Cause) -> Cause {

@@ -121,15 +121,15 @@ impl Adapter {
     /// Binds the changes of medium of a work that is being queued.
     pub(super) fn bind_rotations(&mut self, cx: &Cx<'_>, rotations: Vec<Rotation>) -> Vec<MediumChange> {
         let mut bind = |rotation: Rotation| {
-            let mapping = self.cpu_view.of(rotation.allocation)?;
+            let mapping = self.memory.cpu_view.of(rotation.allocation)?;
             let allocation = rotation.allocation;
             let runs = self.through_caches(cx, allocation, rotation.runs);
             let whole = self.vidmm.is_copied_whole(allocation);
             let writes = rotation.writes_backing.then_some(Written { allocation, whole, frames: None });
             if self.lends(cx, &runs) {
-                self.cpu_view.note_lent(mapping);
+                self.memory.cpu_view.note_lent(mapping);
             }
-            let (process, leaves) = (self.allocations.body_of(allocation).creator, false);
+            let (process, leaves) = (self.memory.allocations.body_of(allocation).creator, false);
             Some(MediumChange {
                 mapping,
                 process,
@@ -148,27 +148,28 @@ impl Adapter {
         self.queue_work(cx, process, None, None, Vec::new());
         let leaves = runs.is_empty();
         let turn = MediumChange { mapping, process, runs, unmap: None, ranges: Vec::new(), writes: None, leaves };
-        self.ring.held.back_mut().expect("it was just queued").turns.push(turn);
+        self.memory.ring.held.back_mut().expect("it was just queued").turns.push(turn);
     }
 
     /// Whether the work at the head may be built; asks for what is missing.
     pub(super) fn may_build(&mut self, cx: &mut Cx<'_>) -> bool {
-        match &self.ring.stage {
+        match &self.memory.ring.stage {
             Stage::Building => true,
             Stage::Protecting(_) | Stage::Moving(..) | Stage::Showing(..) => false,
             Stage::None => {
-                let turns = &self.ring.building[0].turns;
+                let turns = &self.memory.ring.building[0].turns;
                 if turns.is_empty() {
                     return true;
                 }
                 let written: BTreeSet<MappingId> =
-                    turns.iter().map(|turn| turn.mapping).filter(|m| self.cpu_view.is_written(*m)).collect();
-                let mut tell =
-                    |mapping| (mapping, Awaited::seen(self.cpu_view.tell(cx, mapping, MappingChange::Protected)));
+                    turns.iter().map(|turn| turn.mapping).filter(|m| self.memory.cpu_view.is_written(*m)).collect();
+                let mut tell = |mapping| {
+                    (mapping, Awaited::seen(self.memory.cpu_view.tell(cx, mapping, MappingChange::Protected)))
+                };
                 let unanswered: Unanswered = written.into_iter().map(&mut tell).collect();
                 let waits = !unanswered.is_empty();
                 if waits {
-                    self.ring.stage = Stage::Protecting(unanswered);
+                    self.memory.ring.stage = Stage::Protecting(unanswered);
                 } else {
                     self.begin_building(cx);
                 }
@@ -180,8 +181,8 @@ impl Adapter {
     /// No process can write the content that the work at the head moves: its copy out skips what was written into a system copy.
     // spec: memory §2.2
     fn begin_building(&mut self, cx: &Cx<'_>) {
-        self.ring.stage = Stage::Building;
-        let Some(work) = self.ring.building.front_mut() else { return };
+        self.memory.ring.stage = Stage::Building;
+        let Some(work) = self.memory.ring.building.front_mut() else { return };
         let turns = std::mem::take(&mut work.turns);
         for writes in turns.iter().filter_map(|turn| turn.writes.as_ref()) {
             let frames = match &writes.frames {
@@ -189,18 +190,18 @@ impl Adapter {
                 None => self.frames_of(writes.allocation, &self.written_pages(cx, writes.allocation)),
             };
             if !frames.is_empty() {
-                let operations = std::mem::take(&mut self.ring.building[0].operations);
+                let operations = std::mem::take(&mut self.memory.ring.building[0].operations);
                 let spared = operations.into_iter().flat_map(|operation| spare(operation, &frames, writes.whole));
-                self.ring.building[0].operations = spared.collect();
+                self.memory.ring.building[0].operations = spared.collect();
             }
         }
-        self.ring.building[0].turns = turns;
+        self.memory.ring.building[0].turns = turns;
     }
 
     /// An allocation was unlocked: settles which pages it had written, for works that are still to copy over them.
     pub fn rotations_unlocked(&mut self, allocation: AllocationId, written: &WrittenPages) {
         let frames = self.frames_of(allocation, written);
-        let works = self.ring.held.iter_mut().chain(&mut self.ring.building);
+        let works = self.memory.ring.held.iter_mut().chain(&mut self.memory.ring.building);
         for writes in works.flat_map(|work| &mut work.turns).filter_map(|turn| turn.writes.as_mut()) {
             if writes.allocation == allocation {
                 writes.frames.get_or_insert_with(|| frames.clone());
@@ -211,60 +212,62 @@ impl Adapter {
     /// The last buffer of the work at the head is with the hardware.
     pub(super) fn rotation_submitted(&mut self, number: u64, turns: Vec<MediumChange>) {
         if !turns.is_empty() {
-            assert!(matches!(self.ring.stage, Stage::Building), "it was protected before it was built");
-            self.ring.stage = Stage::Moving(number, turns);
+            assert!(matches!(self.memory.ring.stage, Stage::Building), "it was protected before it was built");
+            self.memory.ring.stage = Stage::Moving(number, turns);
         }
     }
 
     /// The hardware has finished a work.
     pub fn rotation_done(&mut self, cx: &mut Cx<'_>, work: u64) {
-        if !matches!(&self.ring.stage, Stage::Moving(moving, _) if *moving == work) {
+        if !matches!(&self.memory.ring.stage, Stage::Moving(moving, _) if *moving == work) {
             return;
         }
-        let Stage::Moving(_, turns) = std::mem::take(&mut self.ring.stage) else { unreachable!("just seen") };
+        let Stage::Moving(_, turns) = std::mem::take(&mut self.memory.ring.stage) else { unreachable!("just seen") };
         let (mut unanswered, mut windows, mut ranges) = (Unanswered::new(), Vec::new(), Vec::new());
         for turn in turns {
             windows.extend(turn.unmap);
             ranges.extend(turn.ranges);
             let (mapping, process) = (turn.mapping, turn.process);
             if turn.leaves {
-                if self.cpu_view.leave(mapping) {
-                    let number = self.cpu_view.tell(cx, mapping, MappingChange::Left);
+                if self.memory.cpu_view.leave(mapping) {
+                    let number = self.memory.cpu_view.tell(cx, mapping, MappingChange::Left);
                     unanswered.insert(mapping, Awaited { number, seen: false });
                 }
-            } else if self.cpu_view.is_alive(mapping) {
+            } else if self.memory.cpu_view.is_alive(mapping) {
                 // A quiesced process goes on behind the ring's work: it must see the places that it is about to write.
                 let seen = self.owners.devices_of(process).any(|device| self.is_suspended(device));
                 let passes = !seen && self.moves_on(mapping);
                 let change = if passes { MappingChange::Passed(turn.runs) } else { MappingChange::Shown(turn.runs) };
-                let number = self.cpu_view.show(cx, mapping, process, change, work);
+                let number = self.memory.cpu_view.show(cx, mapping, process, change, work);
                 unanswered.insert(mapping, Awaited { number, seen });
             }
         }
-        self.ring.stage = Stage::Showing(unanswered, windows, ranges);
+        self.memory.ring.stage = Stage::Showing(unanswered, windows, ranges);
         self.advance_rotation(cx);
     }
 
     /// Whether what a mapping shows is moved by the next work that moves locked content, which nothing but the hardware keeps waiting. Not what
     /// has passed once: or the moves that others cause could hold a process's stores for as long as they go on.
     fn moves_on(&self, mapping: MappingId) -> bool {
-        let next = self.ring.building.iter().find(|work| !work.turns.is_empty());
+        let next = self.memory.ring.building.iter().find(|work| !work.turns.is_empty());
         let is_moved = |turn: &MediumChange| turn.mapping == mapping && !turn.leaves;
-        self.may_pump() && self.cpu_view.is_written(mapping) && next.is_some_and(|work| work.turns.iter().any(is_moved))
+        self.may_pump()
+            && self.memory.cpu_view.is_written(mapping)
+            && next.is_some_and(|work| work.turns.iter().any(is_moved))
     }
 
     /// The outside has carried out the changes of a mapping up to this one, and perhaps its process sees them; for a mapping that has
     /// gone, all of them.
     pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64, heard: Heard) {
         let seen = heard == Heard::Seen;
-        if seen && self.cpu_view.note_seen(mapping, number) {
+        if seen && self.memory.cpu_view.note_seen(mapping, number) {
             self.send_pending_remap_signals(cx);
         }
-        if let Stage::Protecting(unanswered) | Stage::Showing(unanswered, ..) = &mut self.ring.stage
+        if let Stage::Protecting(unanswered) | Stage::Showing(unanswered, ..) = &mut self.memory.ring.stage
             && unanswered.get(&mapping).is_some_and(|awaited| awaited.number <= number && (seen || !awaited.seen))
         {
             unanswered.remove(&mapping);
-            self.cpu_view.note_answer(mapping);
+            self.memory.cpu_view.note_answer(mapping);
             self.advance_rotation(cx);
             self.pump_paging(cx);
         }
@@ -272,26 +275,29 @@ impl Adapter {
 
     /// The adapter has stopped: releases the threads that wait in a mapping.
     pub fn release_mappings(&mut self, cx: &mut Cx<'_>) {
-        let turns = match std::mem::take(&mut self.ring.stage) {
+        let turns = match std::mem::take(&mut self.memory.ring.stage) {
             Stage::Protecting(unanswered) => unanswered.into_keys().collect(),
             Stage::Building => {
-                self.ring.building.iter().flat_map(|work| &work.turns).map(|turn| turn.mapping).collect()
+                self.memory.ring.building.iter().flat_map(|work| &work.turns).map(|turn| turn.mapping).collect()
             }
             Stage::Moving(_, turns) => turns.into_iter().map(|turn| turn.mapping).collect(),
             Stage::None | Stage::Showing(..) => BTreeSet::new(),
         };
-        let mappings: BTreeSet<MappingId> =
-            turns.into_iter().chain(self.cpu_view.take_leaving()).chain(self.cpu_view.take_passed()).collect();
+        let mappings: BTreeSet<MappingId> = turns
+            .into_iter()
+            .chain(self.memory.cpu_view.take_leaving())
+            .chain(self.memory.cpu_view.take_passed())
+            .collect();
         for mapping in mappings {
-            self.cpu_view.tell(cx, mapping, MappingChange::Gone);
+            self.memory.cpu_view.tell(cx, mapping, MappingChange::Gone);
         }
     }
 
     pub(super) fn advance_rotation(&mut self, cx: &mut Cx<'_>) {
-        match &self.ring.stage {
+        match &self.memory.ring.stage {
             Stage::Protecting(unanswered) if unanswered.is_empty() => self.begin_building(cx),
             Stage::Showing(unanswered, ..) if unanswered.is_empty() => {
-                let Stage::Showing(_, windows, ranges) = std::mem::take(&mut self.ring.stage) else {
+                let Stage::Showing(_, windows, ranges) = std::mem::take(&mut self.memory.ring.stage) else {
                     unreachable!("just seen")
                 };
                 for pages in windows {

@@ -52,7 +52,7 @@ impl Adapter {
             Some(work) => {
                 self.queue_work(cx, process, None, Some(work), Vec::new());
             }
-            None => self.emit_untold(cx, process, self.ring.last_serial + 1),
+            None => self.emit_untold(cx, process, self.memory.ring.last_serial + 1),
         }
     }
 
@@ -75,8 +75,8 @@ impl Adapter {
             work.conversions.clear();
         }
         // Reports earlier moves before it. The kernel's own works have no serial.
-        self.emit_untold(cx, process, if work.serial == 0 { self.ring.last_serial + 1 } else { work.serial });
-        self.ring.last_serial = self.ring.last_serial.max(work.serial);
+        self.emit_untold(cx, process, if work.serial == 0 { self.memory.ring.last_serial + 1 } else { work.serial });
+        self.memory.ring.last_serial = self.memory.ring.last_serial.max(work.serial);
         let within = |run: &PageRun| zero.iter().any(|zero| zero.first <= run.first && run.end() <= zero.end());
         work.clear.retain(|run| !within(run));
         self.clear_pages(cx, &work.clear);
@@ -86,19 +86,19 @@ impl Adapter {
         self.release_ranges(cx, &work.ranges);
         let turns = self.bind_rotations(cx, work.rotations);
         let relocation = self.bind_relocation(&work.quiesced, &work.moves);
-        self.ring.last_queued += 1;
-        let number = self.ring.last_queued;
+        self.memory.ring.last_queued += 1;
+        let number = self.memory.ring.last_queued;
         let completes = paging_queue.map(|queue| {
-            let (value, at_once) = self.paging_queues.promise(queue);
+            let (value, at_once) = self.memory.paging_queues.promise(queue);
             (queue, value, at_once)
         });
         let promised = completes.map_or(0, |(_, value, _)| value);
         let completes = completes.filter(|(.., at_once)| *at_once).map(|(queue, value, _)| (queue, value));
         let completes = completes.filter(|promise| {
-            let sees = self.owners.process_of(self.paging_queues.device_of(promise.0));
-            self.paging_queues.hardware_keeps(*promise, number, turns.iter().any(|turn| turn.shows_to(sees)))
+            let sees = self.owners.process_of(self.memory.paging_queues.device_of(promise.0));
+            self.memory.paging_queues.hardware_keeps(*promise, number, turns.iter().any(|turn| turn.shows_to(sees)))
         });
-        self.ring.last_paging_queue = paging_queue;
+        self.memory.ring.last_paging_queue = paging_queue;
         let (in_bytes, out_bytes) = self.emit_moves(cx, number, process, &work.moves);
         self.emit_table_moves(cx, number, &work.tables);
         self.emit_conversions(cx, number, &work.conversions);
@@ -112,7 +112,7 @@ impl Adapter {
         let after: Vec<_> = self.sync.live_points(work.after);
         let after = self.unreached(cx, after);
         let (fence, value) =
-            completes.map_or((0, 0), |(queue, value)| (self.paging_queues.fence_of(queue).raw(), value));
+            completes.map_or((0, 0), |(queue, value)| (self.memory.paging_queues.fence_of(queue).raw(), value));
         cx.emit(
             self.index,
             Event::PagingQueued {
@@ -138,8 +138,8 @@ impl Adapter {
             relocation,
         };
         let quiesced = queued.relocation.devices.clone();
-        let vidsch = self.ring.queue.as_ref().expect("the ring runs").vidsch;
-        self.ring.held.push_back(queued);
+        let vidsch = self.memory.ring.queue.as_ref().expect("the ring runs").vidsch;
+        self.memory.ring.held.push_back(queued);
         let named = PagingWorkNumber::from_raw(number);
         if !idle_spaces.is_empty() {
             self.defer_stillness_over();
@@ -218,14 +218,14 @@ impl Adapter {
     ) -> Option<u64> {
         self.queue_any(cx, process, None);
         self.reap_paging(cx);
-        if self.paging_queues.awaits_turn(paging_queue) {
-            return Some(self.paging_queues.last_value(paging_queue));
+        if self.memory.paging_queues.awaits_turn(paging_queue) {
+            return Some(self.memory.paging_queues.last_value(paging_queue));
         }
-        if self.ring.is_idle() {
+        if self.memory.ring.is_idle() {
             return None;
         }
-        if self.ring.last_paging_queue == Some(paging_queue) {
-            return Some(self.paging_queues.last_value(paging_queue));
+        if self.memory.ring.last_paging_queue == Some(paging_queue) {
+            return Some(self.memory.paging_queues.last_value(paging_queue));
         }
         Some(self.queue_work(cx, process, Some(paging_queue), None, Vec::new()))
     }

@@ -50,7 +50,7 @@ impl<'a> MonitoredWords<'a> {
 impl Adapter {
     pub(super) fn monitored_words<'a, 'x: 'a>(&'a self, cx: &Cx<'x>) -> MonitoredWords<'a> {
         let (memory, bus) = (cx.memory, cx.platform(self.index).bus());
-        MonitoredWords { memory, bus, vidmm: &self.vidmm, sync: &self.sync, done: self.ring.done() }
+        MonitoredWords { memory, bus, vidmm: &self.vidmm, sync: &self.sync, done: self.memory.ring.done() }
     }
 
     /// Fence words have moved: the hardware knows words that are satisfied for ever by their place, and what was to be published

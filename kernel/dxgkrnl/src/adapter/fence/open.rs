@@ -90,7 +90,7 @@ impl Adapter {
         if self.sync.kind_of(fence) == FenceKind::Monitored {
             return Ok(None);
         }
-        let device = open.device.map_or(self.ring.device(), |device| self.owners.kmd_of(device));
+        let device = open.device.map_or(self.memory.ring.device(), |device| self.owners.kmd_of(device));
         let (current_va, monitored_va) = known.addresses(open.process);
         let global = match known.kmd {
             Some(global) => global,

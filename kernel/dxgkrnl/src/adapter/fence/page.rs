@@ -79,7 +79,7 @@ impl Adapter {
                 _ => (self.map_word_page(cx, space, run, which == Which::Current)?, system_va),
             }
         };
-        let mapped_at = self.ring.queued();
+        let mapped_at = self.memory.ring.queued();
         self.processes.get_mut(&owner).expect("the owner is on the adapter").words_mapped_at = mapped_at;
         Ok(self.sync.add_packed_page(owner, which, stride, MappedPage { run, va, system_va }))
     }

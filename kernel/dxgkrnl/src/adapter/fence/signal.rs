@@ -119,7 +119,7 @@ impl Adapter {
         }
         // The words borrow nothing that the driver's call needs.
         let (memory, bus) = (cx.memory, cx.platform(self.index).bus());
-        let (vidmm, sync, done) = (&self.vidmm, &self.sync, self.ring.done());
+        let (vidmm, sync, done) = (&self.vidmm, &self.sync, self.memory.ring.done());
         let words = MonitoredWords { memory, bus, vidmm, sync, done };
         self.sync.tell_monitored(self.driver.call(cx), values, |fence| words.of(fence))
     }
@@ -150,7 +150,7 @@ impl Adapter {
         }
         // A device without power passes no wait, and its page tables may be away: it is told when it wakes. While a word is on its
         // way the place where it will be is another's content: it is told when the word is there.
-        if self.life.is_off() || self.sync.is_word_on_its_way(number, self.ring.done()) {
+        if self.life.is_off() || self.sync.is_word_on_its_way(number, self.memory.ring.done()) {
             return Ok(());
         }
         self.sync.tell_always(self.driver.call(cx), cx.memory, number)

@@ -209,7 +209,8 @@ impl Adapter {
             let opened = device.fences.iter().map(|open| self.sync.open(*open).fence);
             // One of them may be about to go.
             let progress = device.queues.iter().filter_map(|queue| Some(self.queues.get(*queue)?.progress));
-            let paging = device.paging_queues.iter().filter_map(|queue| self.paging_queues.fence_if_there(*queue));
+            let paging =
+                device.paging_queues.iter().filter_map(|queue| self.memory.paging_queues.fence_if_there(*queue));
             opened.chain(progress).chain(paging)
         });
         fences.filter(|fence| self.sync.is_waited_native(*fence)).collect()

@@ -244,7 +244,7 @@ impl Adapter {
                 }
             }
         }
-        let mapped_at = self.ring.queued();
+        let mapped_at = self.memory.ring.queued();
         self.processes.get_mut(&process).expect("its device is here").words_mapped_at = mapped_at;
         Ok(view)
     }
@@ -291,7 +291,7 @@ impl Adapter {
 
     /// Whether the GPU reaches all fence words of a process.
     pub fn fence_words_mapped(&self, process: ProcessId) -> bool {
-        self.processes.get(&process).is_none_or(|on_adapter| on_adapter.words_mapped_at <= self.ring.done())
+        self.processes.get(&process).is_none_or(|on_adapter| on_adapter.words_mapped_at <= self.memory.ring.done())
     }
 
     /// The driver's fence capabilities; nothing where it has none.

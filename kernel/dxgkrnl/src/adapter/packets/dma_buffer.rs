@@ -38,7 +38,7 @@ impl Adapter {
                 };
                 va = mapped;
             }
-            let shown_after = if by_address { self.ring.queued() } else { 0 };
+            let shown_after = if by_address { self.memory.ring.queued() } else { 0 };
             (vec![run], None, (SegmentId::SYSTEM, run.first * PAGE_BYTES), shown_after)
         } else {
             let pages = self.take_scattered(cx, count)?;
@@ -52,7 +52,7 @@ impl Adapter {
             };
             // Through the ring, like everything in the aperture: the pages shown there before leave it first.
             self.queue_operations(cx, vec![map.clone()]);
-            (pages, Some((segment, first, map)), (segment, address), self.ring.queued())
+            (pages, Some((segment, first, map)), (segment, address), self.memory.ring.queued())
         };
         self.clear_pages(cx, &pages);
         let place = BufferPlace { pages, shown, told: at, va, shown_after };
@@ -101,7 +101,7 @@ impl Adapter {
         for context in contexts {
             let maps = self.packets.buffer_maps(context);
             self.queue_operations(cx, maps);
-            self.packets.buffers_shown_again(context, self.ring.queued());
+            self.packets.buffers_shown_again(context, self.memory.ring.queued());
         }
     }
 

@@ -45,7 +45,7 @@ impl Adapter {
             Bound {
                 write: entry.write,
                 unlisted,
-                kmd: entry.allocation.map(|listed| self.allocations[listed.number].open),
+                kmd: entry.allocation.map(|listed| self.memory.allocations[listed.number].open),
                 vidmm: entry.allocation.map(|listed| listed.instance),
                 written: None,
                 binding: binding.unwrap_or_default(),

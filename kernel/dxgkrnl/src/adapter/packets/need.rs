@@ -28,7 +28,7 @@ impl Adapter {
     // spec: memory §5.1, memory §7.4
     fn need_of(&self, context: PacketContextNumber) -> Option<RingNeed> {
         let Needs { shown_after, serial } = self.packets.needs(context)?;
-        if shown_after > self.ring.done() {
+        if shown_after > self.memory.ring.done() {
             return Some(RingNeed::Number(shown_after));
         }
         // spec: memory §2.2, bit 11: no work of any process runs while such content is moved

@@ -21,7 +21,7 @@ impl Adapter {
     /// The step that is due on a node for its contexts.
     pub(super) fn next_turn(&mut self, cx: &Cx<'_>, node: NodeId) -> NodeStep<PacketContextNumber> {
         let holder = self.vidsch.nodes.holder(node);
-        let paging_waits = self.ring.waits_for_node() && node == self.paging_node();
+        let paging_waits = self.memory.ring.waits_for_node() && node == self.paging_node();
         let kept = paging_waits || !self.vidsch.nodes.is_fed(node) || self.vidsch.timeouts.is_preparing(node);
         let seen = Seen {
             holder: holder.map(|holder| self.contenders(&[holder])[0]),
@@ -113,7 +113,7 @@ impl Adapter {
         match self.packets.take_back(packet.packet) {
             Back::Paging(ready) => {
                 self.tally.count_buffers(node, ProcessId::SYSTEM, Fate::Preempted, 1);
-                self.ring.give_back(ready, id);
+                self.memory.ring.give_back(ready, id);
             }
             Back::Packet { context, number, whole, written } => {
                 if whole {

@@ -81,7 +81,7 @@ impl Adapter {
         let Some(Listed { number, instance: allocation }) = entry.allocation else {
             return Ok(AllocationListEntry::default());
         };
-        let kmd = self.allocations[number].open;
+        let kmd = self.memory.allocations[number].open;
         Ok(AllocationListEntry {
             allocation: Some(kmd),
             write_operation: entry.write,
@@ -113,7 +113,7 @@ impl Adapter {
             return Ok(view);
         }
         let view = self.map_for_kernel(cx, space, self.vidmm.whole_request(allocation, write))?;
-        let mapped_at = self.ring.queued();
+        let mapped_at = self.memory.ring.queued();
         self.processes.get_mut(&process).expect("its device is here").views_mapped_at = mapped_at;
         Ok(view)
     }

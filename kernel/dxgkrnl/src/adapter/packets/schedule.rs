@@ -30,7 +30,7 @@ impl Adapter {
 
     /// Starts what is due on every node.
     pub fn pump_packets(&mut self, cx: &mut Cx<'_>) {
-        if self.packets.is_empty() && !self.ring.waits_for_node() {
+        if self.packets.is_empty() && !self.memory.ring.waits_for_node() {
             self.vidsch.nodes.rest();
             return;
         }
@@ -140,10 +140,10 @@ impl Adapter {
             return;
         }
         while !self.life.has_stopped() && !self.life.is_reset_due() {
-            let Some(next) = self.ring.next_ready() else { return };
+            let Some(next) = self.memory.ring.next_ready() else { return };
             match self.vidsch.nodes.next_paging(node, next.fence_id()) {
                 PagingStep::Start(id) => {
-                    let ready = self.ring.take_ready().expect("just seen");
+                    let ready = self.memory.ring.take_ready().expect("just seen");
                     self.start_paging_packet(cx, node, ready, id);
                 }
                 PagingStep::Preempt(number) => {
@@ -156,7 +156,7 @@ impl Adapter {
 
     fn start_paging_packet(&mut self, cx: &mut Cx<'_>, node: NodeId, ready: Ready, id: PacketFenceId) {
         // A driver that refuses what the kernel itself made has hardware that has failed, unheard.
-        if let Err(reason) = self.ring.hand_over(self.driver.call(cx), cx.memory, ready, id) {
+        if let Err(reason) = self.memory.ring.hand_over(self.driver.call(cx), cx.memory, ready, id) {
             return self.life.reset_falls_due(reason);
         }
         let handed = Handed::Paging(ready);

@@ -89,7 +89,7 @@ impl Adapter {
     /// The locked allocations on a device's list that are its process's own. The call may come from the thread that is to unlock them.
     fn own_locks(&self, device: DeviceNumber) -> Vec<AllocationId> {
         let (owner, process) = (self.owners.vidmm_of(device), self.owners.process_of(device));
-        let own = self.allocations.bodies().filter(|(_, body)| body.creator == process).map(|(id, _)| id);
+        let own = self.memory.allocations.bodies().filter(|(_, body)| body.creator == process).map(|(id, _)| id);
         own.filter(|id| self.vidmm.is_locked(*id) && self.vidmm.count(owner, *id) > 0).collect()
     }
 
@@ -97,7 +97,7 @@ impl Adapter {
     pub(super) fn is_kept_out_by(&self, device: DeviceNumber, process: ProcessId) -> bool {
         let locked = self.owners.facts_of(device).and_then(|facts| self.vidmm.kept_out_of(facts.vidmm));
         // Only the creator of an allocation may lock it.
-        locked.is_some_and(|locked| self.allocations.body_of(locked).creator == process)
+        locked.is_some_and(|locked| self.memory.allocations.body_of(locked).creator == process)
     }
 
     /// Whether a list names something that no residency list of its device holds.

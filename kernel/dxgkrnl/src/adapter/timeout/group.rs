@@ -64,7 +64,7 @@ impl Adapter {
                 self.suspend_device(cx, device, SuspendReasons::RESET);
             }
         }
-        if !self.life.has_stopped() && node == self.paging_node() && self.ring.kmd_queue().is_some() {
+        if !self.life.has_stopped() && node == self.paging_node() && self.memory.ring.kmd_queue().is_some() {
             self.take_ring_off(cx);
         }
     }

@@ -17,7 +17,7 @@ impl Adapter {
     pub(super) fn ring_runs(&self, cx: &Cx<'_>) -> Option<u64> {
         let (reached, _) = self.ring_reach(cx).filter(|(reached, last)| reached < last)?;
         let node = self.driver.paging_node();
-        (self.ring.kmd_queue().is_some() || self.is_paging_in_front(node)).then_some(reached)
+        (self.memory.ring.kmd_queue().is_some() || self.is_paging_in_front(node)).then_some(reached)
     }
 
     /// Looks at the ring. While its engine is about to be reset it is suspended, or asked to be.
@@ -27,7 +27,7 @@ impl Adapter {
             return;
         }
         let (reached, owes_answer) = (self.ring_runs(cx), self.ring_owes_answer());
-        let by_packets = self.ring.kmd_queue().is_none();
+        let by_packets = self.memory.ring.kmd_queue().is_none();
         match self.vidsch.timeouts.ring(passed, reached, owes_answer, by_packets) {
             RingStep::Nothing => {}
             RingStep::TakeOff => self.take_ring_off(cx),
@@ -38,7 +38,7 @@ impl Adapter {
 
     /// Whether the ring was asked to leave the engine and has not said that it has.
     fn ring_owes_answer(&self) -> bool {
-        match self.ring.kmd_queue() {
+        match self.memory.ring.kmd_queue() {
             Some(_) => self.vidsch.suspensions.awaits(Suspendable::Ring),
             None => self.owes_preemption(self.driver.paging_node()),
         }
@@ -65,7 +65,7 @@ impl Adapter {
         self.need_suspension_fence(cx)?;
         let hardware = self.driver.call(cx).hardware_queues().expect("the ring has a hardware queue");
         hardware
-            .suspend_context(self.ring.context(), number.raw())
+            .suspend_context(self.memory.ring.context(), number.raw())
             .map_err(|status| Breach(format!("SuspendContext of the paging context failed: {status}")))
     }
 
@@ -76,7 +76,7 @@ impl Adapter {
         if kept || !self.vidsch.suspensions.resume(Suspendable::Ring, SuspendReasons::TIMEOUT) {
             return;
         }
-        let context = self.ring.context();
+        let context = self.memory.ring.context();
         if let Some(hardware) = self.driver.call(cx).hardware_queues() {
             hardware.resume_context(context);
         }
