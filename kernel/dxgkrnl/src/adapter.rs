@@ -12,9 +12,11 @@ mod fence;
 mod fence_log;
 mod flip;
 pub mod interrupt;
+mod mapping;
 mod memory;
 mod metering;
 mod mode;
+pub mod moves;
 mod packets;
 mod paging_queue;
 mod peer;
@@ -31,6 +33,7 @@ mod timeout;
 mod turns;
 pub mod update;
 mod waking;
+mod work;
 
 use std::collections::BTreeMap;
 

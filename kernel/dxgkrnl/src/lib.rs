@@ -77,6 +77,7 @@ mod word_page;
 
 pub use adapter::AdapterConfig;
 pub use adapter::description::{AdapterDescription, SegmentReport};
+pub use adapter::moves::Residence;
 pub use call::CreatedSurface;
 pub use cpu_view::adapter_of_mapping;
 pub use driver::Reported;
@@ -89,7 +90,6 @@ pub use life::{OnTimeout, RecoveryPolicy};
 pub use machine::{Answer, Cx, Effect, Machine, Token};
 pub use memory_policy::{ChoiceError, MemoryPolicy};
 pub use object::Object;
-pub use paging::Residence;
 pub use platform::{BusMemory, ClientMemory, CpuCache, DoorbellPages, DriverClock, GivenMemory, IoMmu, Platform};
 pub use quota::{AccountId, Admission, Quota};
 pub use start::StartError;

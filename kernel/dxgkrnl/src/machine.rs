@@ -9,6 +9,7 @@ use kmt_calls::{Call, MappingId, QueuedFence, Refusal};
 use wddm_types::{AdapterIndex, Luid, ProcessId, RawHandle};
 
 use crate::adapter::description::AdapterDescription;
+use crate::adapter::moves::Residence;
 use crate::adapter::{Adapter, AdapterConfig, Names};
 use crate::call::{CreatedSurface, Needs};
 use crate::cpu_view;
@@ -19,7 +20,6 @@ use crate::global_handle::GlobalHandles;
 use crate::keyed_mutex::KeyedMutexes;
 use crate::nt_handle::NtHandles;
 use crate::object::{Object, Process};
-use crate::paging::Residence;
 use crate::quota::Accounts;
 use crate::scarcity::Waiting;
 use crate::scheduling_log::SchedulingLogs;

@@ -14,8 +14,6 @@
 mod buffer;
 mod deferred;
 mod lost;
-mod mapping;
-mod moves;
 mod operation;
 mod packets;
 mod parts;
@@ -35,16 +33,18 @@ use vidsch::QueueId;
 use crate::number::{FenceNumber, PagingQueueNumber, PagingWorkNumber};
 use crate::paging::deferred::DeferredActions;
 pub use crate::paging::deferred::{Deferred, RingNeeds};
-pub use crate::paging::moves::Residence;
 pub use crate::paging::packets::{PacketRing, Ready};
+pub use crate::paging::parts::{empty_work, part_that_leaves};
 use crate::paging::pool::Buffer;
 pub use crate::paging::pool::NewBuffer;
 pub use crate::paging::relocation::Relocation;
+pub use crate::paging::rotation::MediumChange;
 use crate::paging::scratch::Scratch;
 pub use crate::paging::scratch::{Borrowed, FreeSlot, Shown};
 use crate::paging::stillness::Stillnesses;
+pub use crate::paging::stillness::causes;
 use crate::paging::work::QueuedWork;
-pub use crate::paging::work::Submitted;
+pub use crate::paging::work::{NewWork, Submitted};
 use crate::store::ObjectNumber;
 
 /// The paging ring of one adapter.

@@ -6,7 +6,7 @@ use vidmm::Work;
 /// Takes the part off that moves locked content out of its place, if what follows may come into that place: until the CPU is
 /// shown the new medium it reads the old one, so nothing may come there before.
 // spec: memory §6.3
-pub(super) fn part_that_leaves(work: &mut Work<FenceId>) -> Option<Work<FenceId>> {
+pub fn part_that_leaves(work: &mut Work<FenceId>) -> Option<Work<FenceId>> {
     use vidmm::MoveKind::{Fill, Map, PageIn};
     let comes = |moved: &vidmm::Move| matches!(moved.kind, PageIn | Fill);
     let arriving: Vec<_> = work.moves.iter().filter(|moved| comes(moved)).map(|moved| moved.allocation).collect();
@@ -37,7 +37,7 @@ pub(super) fn part_that_leaves(work: &mut Work<FenceId>) -> Option<Work<FenceId>
 }
 
 /// A work of the kernel's own: it moves nothing and marks a place in the ring.
-pub(super) fn empty_work() -> Work<FenceId> {
+pub fn empty_work() -> Work<FenceId> {
     Work {
         serial: 0,
         immediate: false,

@@ -10,7 +10,7 @@
 //!
 //! Content that the next such work moves on is passed: the kernel tells its process only when it has got to where it stays, and the
 //! process's stores wait until then without another change of the mapping. The places that the process sees meanwhile hold the same; no
-//! value is signalled that says otherwise (`promise`).
+//! value is signalled that says otherwise (`paging_queue`).
 //!
 //! The kernel numbers the changes that it tells the outside, which answers by the number: an answer to an earlier change may be on its
 //! way when the next is told, and each stage waits for its own.
@@ -29,7 +29,7 @@ use crate::machine::Cx;
 use crate::paging::PagingRing;
 
 /// A locked allocation's change of medium, bound to the mapping that it had when the work was decided.
-pub(super) struct MediumChange {
+pub struct MediumChange {
     mapping: MappingId,
     /// The process that has the mapping.
     process: ProcessId,
@@ -87,7 +87,7 @@ impl Awaited {
 
 impl MediumChange {
     /// Whether a process sees something else behind it.
-    pub(super) fn shows_to(&self, process: ProcessId) -> bool {
+    pub fn shows_to(&self, process: ProcessId) -> bool {
         self.process == process && !self.leaves
     }
 
@@ -119,7 +119,7 @@ impl PagingRing {
 
 impl Adapter {
     /// Binds the changes of medium of a work that is being queued.
-    pub(super) fn bind_rotations(&mut self, cx: &Cx<'_>, rotations: Vec<Rotation>) -> Vec<MediumChange> {
+    pub fn bind_rotations(&mut self, cx: &Cx<'_>, rotations: Vec<Rotation>) -> Vec<MediumChange> {
         let mut bind = |rotation: Rotation| {
             let mapping = self.memory.cpu_view.of(rotation.allocation)?;
             let allocation = rotation.allocation;

@@ -45,7 +45,7 @@ impl PagingRing {
 }
 
 /// The spaces in which nothing may run during a work, each with its strongest reason.
-pub(super) fn causes(work: &Work<FenceId>) -> Vec<(SpaceId, events::Stillness)> {
+pub fn causes(work: &Work<FenceId>) -> Vec<(SpaceId, events::Stillness)> {
     let converts = |space: SpaceId| work.conversions.iter().any(|conversion| conversion.space == space);
     let switches = |space: SpaceId| {
         work.operations.iter().any(|what| matches!(what, Operation::SwitchRoot { space: of, .. } if *of == space))

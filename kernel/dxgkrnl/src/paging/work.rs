@@ -1,21 +1,15 @@
-//! Works of the ring: how a decision of the memory manager, or a wish of the kernel's own, is queued.
+//! The works of the ring, in the order in which they were decided: queued behind what they wait for, being built, with the hardware. This part asks
+//! no other; `adapter::work` makes works of the memory manager's decisions.
 
 use std::collections::VecDeque;
 
-use events::Event;
-use gpu_fence::FenceId;
-use vidmm::{AllocationId, Operation, Work};
-use vidsch::Packet;
-use wddm_types::{PAGE_BYTES, PageRun, ProcessId};
+use vidmm::{Operation, SpaceId};
+use wddm_types::{GpuVa, Pages};
 
-use crate::adapter::{Adapter, Payload};
 use crate::allocations::Gone;
-use crate::machine::Cx;
-use crate::number::PagingWorkNumber;
-use crate::object::PagingQueueNumber;
+use crate::number::{PagingQueueNumber, PagingWorkNumber};
 use crate::paging::buffer::Progress;
-use crate::paging::parts::{empty_work, part_that_leaves};
-use crate::paging::{Relocation, rotation, stillness};
+use crate::paging::{MediumChange, PagingRing, Relocation};
 use crate::store::ObjectNumber;
 
 /// A work whose last buffer is with the hardware.
@@ -30,6 +24,22 @@ pub struct Submitted {
     pub completes: Option<(PagingQueueNumber, u64)>,
 }
 
+/// A work as it is queued.
+pub struct NewWork {
+    /// The memory manager's number of it; 0 for the kernel's own.
+    pub serial: u64,
+    /// The steps, in their order.
+    pub operations: VecDeque<Operation>,
+    /// Paging queue and the value of its fence that the work completes.
+    pub completes: Option<(PagingQueueNumber, u64)>,
+    /// The driver's objects that end when the work is built.
+    pub destroys: Vec<Gone>,
+    /// Locked content that it moves.
+    pub turns: Vec<MediumChange>,
+    /// Its moves within segments, and the devices that quiesce for them.
+    pub relocation: Relocation,
+}
+
 pub(super) struct QueuedWork {
     pub number: u64,
     /// The memory manager's number of it; 0 for the kernel's own.
@@ -40,201 +50,67 @@ pub(super) struct QueuedWork {
     pub completes: Option<(PagingQueueNumber, u64)>,
     pub destroys: Vec<Gone>,
     /// Locked content that it moves.
-    pub turns: Vec<rotation::MediumChange>,
+    pub turns: Vec<MediumChange>,
     /// Its moves within segments, and the devices that quiesce for them.
     pub relocation: Relocation,
 }
 
-impl Adapter {
-    /// Queues a work for a process, if there is any. Moves without work are reported either way.
-    pub fn queue_any(&mut self, cx: &mut Cx<'_>, process: ProcessId, work: Option<Work<FenceId>>) {
-        match work {
-            Some(work) => {
-                self.queue_work(cx, process, None, Some(work), Vec::new());
-            }
-            None => self.emit_untold(cx, process, self.memory.ring.last_serial + 1),
-        }
+impl PagingRing {
+    /// The memory manager's works that were decided before this serial are queued.
+    pub fn next_serial(&self) -> u64 {
+        self.last_serial + 1
     }
 
-    /// Queues paging work. `paging_queue` is whose fence it completes; the value is returned.
-    pub fn queue_work(
-        &mut self,
-        cx: &mut Cx<'_>,
-        process: ProcessId,
-        paging_queue: Option<PagingQueueNumber>,
-        work: Option<Work<FenceId>>,
-        destroys: Vec<Gone>,
-    ) -> u64 {
-        let mut work = work.unwrap_or_else(empty_work);
-        self.revoke_returned(cx);
-        let zero = self.backings_used(cx, &work.moves);
-        let idle_spaces = stillness::causes(&work);
-        if let Some(leaving) = part_that_leaves(&mut work) {
-            self.queue_work(cx, process, None, Some(leaving), Vec::new());
-            // They are told with the part that leaves.
-            work.conversions.clear();
-        }
-        // Reports earlier moves before it. The kernel's own works have no serial.
-        self.emit_untold(cx, process, if work.serial == 0 { self.memory.ring.last_serial + 1 } else { work.serial });
-        self.memory.ring.last_serial = self.memory.ring.last_serial.max(work.serial);
-        let within = |run: &PageRun| zero.iter().any(|zero| zero.first <= run.first && run.end() <= zero.end());
-        work.clear.retain(|run| !within(run));
-        self.clear_pages(cx, &work.clear);
-        for pages in &work.unmap {
-            self.unmap_window(cx, pages);
-        }
-        self.release_ranges(cx, &work.ranges);
-        let turns = self.bind_rotations(cx, work.rotations);
-        let relocation = self.bind_relocation(&work.quiesced, &work.moves);
-        self.memory.ring.last_queued += 1;
-        let number = self.memory.ring.last_queued;
-        let completes = paging_queue.map(|queue| {
-            let (value, at_once) = self.memory.paging_queues.promise(queue);
-            (queue, value, at_once)
-        });
-        let promised = completes.map_or(0, |(_, value, _)| value);
-        let completes = completes.filter(|(.., at_once)| *at_once).map(|(queue, value, _)| (queue, value));
-        let completes = completes.filter(|promise| {
-            let sees = self.owners.process_of(self.memory.paging_queues.device_of(promise.0));
-            self.memory.paging_queues.hardware_keeps(*promise, number, turns.iter().any(|turn| turn.shows_to(sees)))
-        });
-        self.memory.ring.last_paging_queue = paging_queue;
-        let (in_bytes, out_bytes) = self.emit_moves(cx, number, process, &work.moves);
-        self.emit_table_moves(cx, number, &work.tables);
-        self.emit_conversions(cx, number, &work.conversions);
-        let mut written_back = Vec::new();
-        for moved in work.moves.iter().filter(|moved| !moved.kind.is_quiet()) {
-            self.maintain_for_move(cx, moved.allocation);
-            if moved.kind == vidmm::MoveKind::PageOut && cx.platform(self.index).cpu_cache().is_some() {
-                written_back.push(moved.allocation);
-            }
-        }
-        let after: Vec<_> = self.sync.live_points(work.after);
-        let after = self.unreached(cx, after);
-        let (fence, value) =
-            completes.map_or((0, 0), |(queue, value)| (self.memory.paging_queues.fence_of(queue).raw(), value));
-        cx.emit(
-            self.index,
-            Event::PagingQueued {
-                work: number,
-                paging_queue: paging_queue.map_or(0, ObjectNumber::raw),
-                fence,
-                value,
-                in_bytes,
-                out_bytes,
-                // CAST: a work waits for at most one point a queue.
-                held_for: after.len() as u32,
-            },
-        );
-        let storages: Vec<_> = work.operations.iter().filter_map(moved_storage).collect();
-        let queued = QueuedWork {
+    /// The memory manager's work with this serial is being queued.
+    pub fn serial_queued(&mut self, serial: u64) {
+        self.last_serial = self.last_serial.max(serial);
+    }
+
+    /// The number of the work that is being queued.
+    pub fn next_work(&mut self) -> PagingWorkNumber {
+        self.last_queued += 1;
+        PagingWorkNumber::from_raw(self.last_queued)
+    }
+
+    /// The last work is for this paging queue.
+    pub fn works_for(&mut self, queue: Option<PagingQueueNumber>) {
+        self.last_paging_queue = queue;
+    }
+
+    /// Whether the last work is for a paging queue, so that no other stands behind it.
+    pub fn last_is_for(&self, queue: PagingQueueNumber) -> bool {
+        self.last_paging_queue == Some(queue)
+    }
+
+    /// A work stands in the scheduler's queue until its turn comes.
+    pub fn hold(&mut self, number: PagingWorkNumber, work: NewWork) {
+        let NewWork { serial, operations, completes, destroys, turns, relocation } = work;
+        let (number, progress) = (number.raw(), Progress::default());
+        self.held.push_back(QueuedWork {
             number,
-            serial: work.serial,
-            operations: work.operations.into(),
-            progress: Progress::default(),
+            serial,
+            operations,
+            progress,
             completes,
             destroys,
             turns,
             relocation,
-        };
-        let quiesced = queued.relocation.devices.clone();
-        let vidsch = self.memory.ring.queue.as_ref().expect("the ring runs").vidsch;
-        self.memory.ring.held.push_back(queued);
-        let named = PagingWorkNumber::from_raw(number);
-        if !idle_spaces.is_empty() {
-            self.defer_stillness_over();
-        }
-        for allocation in written_back {
-            self.defer_maintenance(allocation);
-        }
-        if !after.is_empty() {
-            // PANIC: the ring's queue is the kernel's own, which refuses nothing as long as it has not failed.
-            self.vidsch
-                .queues
-                .submit(vidsch, Packet::Wait(after))
-                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
-        }
-        if !work.suspends.is_empty() {
-            self.vidsch
-                .queues
-                .submit(vidsch, Packet::Work(Payload::Suspend(named, work.suspends)))
-                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
-        }
-        if !quiesced.is_empty() {
-            self.vidsch
-                .queues
-                .submit(vidsch, Packet::Work(Payload::Quiesce(named)))
-                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
-        }
-        if !idle_spaces.is_empty() {
-            self.vidsch
-                .queues
-                .submit(vidsch, Packet::Work(Payload::IdleSpaces(named, idle_spaces)))
-                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
-        }
-        self.vidsch
-            .queues
-            .submit(vidsch, Packet::Work(Payload::Paging(named)))
-            .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
-        // Work that waits by the words goes on behind it.
-        for storage in storages {
-            self.defer_words_moved(storage);
-        }
-        if !quiesced.is_empty() {
-            self.defer_relocated(quiesced);
-        }
-        promised
+        });
     }
 
-    /// Fills pages that the GPU is about to see for the first time, so that no process reads another owner's bytes.
-    pub fn clear_pages(&mut self, cx: &Cx<'_>, runs: &[PageRun]) {
-        self.revoke_returned(cx);
-        self.zero(cx, runs);
-    }
-
-    /// The same, behind [`Adapter::revoke_returned`].
-    pub fn zero(&self, cx: &Cx<'_>, runs: &[PageRun]) {
-        if self.config.clear_pages {
-            for run in runs {
-                cx.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), 0);
+    /// Entries that a queued work was to write for addresses of the paging process that go now, because what they showed
+    /// moves: the addresses are free before its turn comes, and may show something else by then.
+    // spec: memory §3.4 (paging-process tables), sync §1.5
+    pub fn forget_entries(&mut self, space: SpaceId, va: GpuVa, count: Pages) {
+        let end = va.0 + count.bytes();
+        let goes = |operation: &Operation| match operation {
+            Operation::UpdatePageTable { space: of, level: 0, first_va, .. } => {
+                *of == space && (va.0..end).contains(&first_va.0)
             }
+            _ => false,
+        };
+        for work in self.held.iter_mut().chain(&mut self.building) {
+            work.operations.retain(|operation| !goes(operation));
         }
-    }
-
-    /// Queues operations of the kernel's own, such as the tables of a new address space.
-    pub fn queue_operations(&mut self, cx: &mut Cx<'_>, operations: Vec<Operation>) {
-        if !operations.is_empty() {
-            self.queue_work(cx, ProcessId::SYSTEM, None, Some(Work { operations, ..empty_work() }), Vec::new());
-        }
-    }
-
-    /// The value of a paging queue's fence after which everything decided so far for it is there, or `None` when it is
-    /// now. Work of other queues may stand before it in the ring: then an empty work marks this queue's place.
-    pub fn paging_value_now(
-        &mut self,
-        cx: &mut Cx<'_>,
-        process: ProcessId,
-        paging_queue: PagingQueueNumber,
-    ) -> Option<u64> {
-        self.queue_any(cx, process, None);
-        self.reap_paging(cx);
-        if self.memory.paging_queues.awaits_turn(paging_queue) {
-            return Some(self.memory.paging_queues.last_value(paging_queue));
-        }
-        if self.memory.ring.is_idle() {
-            return None;
-        }
-        if self.memory.ring.last_paging_queue == Some(paging_queue) {
-            return Some(self.memory.paging_queues.last_value(paging_queue));
-        }
-        Some(self.queue_work(cx, process, Some(paging_queue), None, Vec::new()))
-    }
-}
-
-/// Storage of fences that is somewhere else behind an operation.
-fn moved_storage(operation: &Operation) -> Option<AllocationId> {
-    match operation {
-        Operation::NotifyFenceResidency { storage, .. } => Some(*storage),
-        _ => None,
     }
 }

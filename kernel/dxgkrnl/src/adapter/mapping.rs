@@ -1,32 +1,13 @@
 //! Mappings of the kernel's own pages: fence words, paging buffers.
 
 use gpu_fence::FenceId;
-use vidmm::{Operation, Protection, SpaceId, Target, Work};
+use vidmm::{Protection, SpaceId, Target, Work};
 use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::breach::Breach;
 use crate::gpu_va::from_map;
 use crate::machine::Cx;
-use crate::paging::PagingRing;
-
-impl PagingRing {
-    /// Entries that a queued work was to write for addresses of the paging process that go now, because what they showed
-    /// moves: the addresses are free before its turn comes, and may show something else by then.
-    // spec: memory §3.4 (paging-process tables), sync §1.5
-    fn forget_entries(&mut self, space: SpaceId, va: GpuVa, count: Pages) {
-        let end = va.0 + count.bytes();
-        let goes = |operation: &Operation| match operation {
-            Operation::UpdatePageTable { space: of, level: 0, first_va, .. } => {
-                *of == space && (va.0..end).contains(&first_va.0)
-            }
-            _ => false,
-        };
-        for work in self.held.iter_mut().chain(&mut self.building) {
-            work.operations.retain(|operation| !goes(operation));
-        }
-    }
-}
 
 impl Adapter {
     /// Maps the kernel's own pages into a space. Tables of the paging process are written at once; those of others by

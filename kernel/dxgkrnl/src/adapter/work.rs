@@ -1,0 +1,199 @@
+//! How a decision of the memory manager, or a wish of the kernel's own, becomes a work of the ring: its pages are cleared, its moves are told, its
+//! paging queue promises a value, and the scheduler gets it behind what it waits for.
+
+use events::Event;
+use gpu_fence::FenceId;
+use vidmm::{AllocationId, Operation, Work};
+use vidsch::Packet;
+use wddm_types::{PAGE_BYTES, PageRun, ProcessId};
+
+use crate::adapter::{Adapter, Payload};
+use crate::allocations::Gone;
+use crate::machine::Cx;
+use crate::object::PagingQueueNumber;
+use crate::paging::{NewWork, causes, empty_work, part_that_leaves};
+use crate::store::ObjectNumber;
+
+impl Adapter {
+    /// Queues a work for a process, if there is any. Moves without work are reported either way.
+    pub fn queue_any(&mut self, cx: &mut Cx<'_>, process: ProcessId, work: Option<Work<FenceId>>) {
+        match work {
+            Some(work) => {
+                self.queue_work(cx, process, None, Some(work), Vec::new());
+            }
+            None => self.emit_untold(cx, process, self.memory.ring.next_serial()),
+        }
+    }
+
+    /// Queues paging work. `paging_queue` is whose fence it completes; the value is returned.
+    pub fn queue_work(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        paging_queue: Option<PagingQueueNumber>,
+        work: Option<Work<FenceId>>,
+        destroys: Vec<Gone>,
+    ) -> u64 {
+        let mut work = work.unwrap_or_else(empty_work);
+        self.revoke_returned(cx);
+        let zero = self.backings_used(cx, &work.moves);
+        let idle_spaces = causes(&work);
+        if let Some(leaving) = part_that_leaves(&mut work) {
+            self.queue_work(cx, process, None, Some(leaving), Vec::new());
+            // They are told with the part that leaves.
+            work.conversions.clear();
+        }
+        // Reports earlier moves before it. The kernel's own works have no serial.
+        self.emit_untold(cx, process, if work.serial == 0 { self.memory.ring.next_serial() } else { work.serial });
+        self.memory.ring.serial_queued(work.serial);
+        let within = |run: &PageRun| zero.iter().any(|zero| zero.first <= run.first && run.end() <= zero.end());
+        work.clear.retain(|run| !within(run));
+        self.clear_pages(cx, &work.clear);
+        for pages in &work.unmap {
+            self.unmap_window(cx, pages);
+        }
+        self.release_ranges(cx, &work.ranges);
+        let turns = self.bind_rotations(cx, work.rotations);
+        let relocation = self.bind_relocation(&work.quiesced, &work.moves);
+        let named = self.memory.ring.next_work();
+        let number = named.raw();
+        let completes = paging_queue.map(|queue| {
+            let (value, at_once) = self.memory.paging_queues.promise(queue);
+            (queue, value, at_once)
+        });
+        let promised = completes.map_or(0, |(_, value, _)| value);
+        let completes = completes.filter(|(.., at_once)| *at_once).map(|(queue, value, _)| (queue, value));
+        let completes = completes.filter(|promise| {
+            let sees = self.owners.process_of(self.memory.paging_queues.device_of(promise.0));
+            self.memory.paging_queues.hardware_keeps(*promise, number, turns.iter().any(|turn| turn.shows_to(sees)))
+        });
+        self.memory.ring.works_for(paging_queue);
+        let (in_bytes, out_bytes) = self.emit_moves(cx, number, process, &work.moves);
+        self.emit_table_moves(cx, number, &work.tables);
+        self.emit_conversions(cx, number, &work.conversions);
+        let mut written_back = Vec::new();
+        for moved in work.moves.iter().filter(|moved| !moved.kind.is_quiet()) {
+            self.maintain_for_move(cx, moved.allocation);
+            if moved.kind == vidmm::MoveKind::PageOut && cx.platform(self.index).cpu_cache().is_some() {
+                written_back.push(moved.allocation);
+            }
+        }
+        let after: Vec<_> = self.sync.live_points(work.after);
+        let after = self.unreached(cx, after);
+        let (fence, value) =
+            completes.map_or((0, 0), |(queue, value)| (self.memory.paging_queues.fence_of(queue).raw(), value));
+        cx.emit(
+            self.index,
+            Event::PagingQueued {
+                work: number,
+                paging_queue: paging_queue.map_or(0, ObjectNumber::raw),
+                fence,
+                value,
+                in_bytes,
+                out_bytes,
+                // CAST: a work waits for at most one point a queue.
+                held_for: after.len() as u32,
+            },
+        );
+        let storages: Vec<_> = work.operations.iter().filter_map(moved_storage).collect();
+        let quiesced = relocation.devices.clone();
+        let vidsch = self.memory.ring.queue_id().expect("the ring runs");
+        let (serial, operations) = (work.serial, work.operations.into());
+        self.memory.ring.hold(named, NewWork { serial, operations, completes, destroys, turns, relocation });
+        if !idle_spaces.is_empty() {
+            self.defer_stillness_over();
+        }
+        for allocation in written_back {
+            self.defer_maintenance(allocation);
+        }
+        if !after.is_empty() {
+            // PANIC: the ring's queue is the kernel's own, which refuses nothing as long as it has not failed.
+            self.vidsch
+                .queues
+                .submit(vidsch, Packet::Wait(after))
+                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+        }
+        if !work.suspends.is_empty() {
+            self.vidsch
+                .queues
+                .submit(vidsch, Packet::Work(Payload::Suspend(named, work.suspends)))
+                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+        }
+        if !quiesced.is_empty() {
+            self.vidsch
+                .queues
+                .submit(vidsch, Packet::Work(Payload::Quiesce(named)))
+                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+        }
+        if !idle_spaces.is_empty() {
+            self.vidsch
+                .queues
+                .submit(vidsch, Packet::Work(Payload::IdleSpaces(named, idle_spaces)))
+                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+        }
+        self.vidsch
+            .queues
+            .submit(vidsch, Packet::Work(Payload::Paging(named)))
+            .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+        // Work that waits by the words goes on behind it.
+        for storage in storages {
+            self.defer_words_moved(storage);
+        }
+        if !quiesced.is_empty() {
+            self.defer_relocated(quiesced);
+        }
+        promised
+    }
+
+    /// Fills pages that the GPU is about to see for the first time, so that no process reads another owner's bytes.
+    pub fn clear_pages(&mut self, cx: &Cx<'_>, runs: &[PageRun]) {
+        self.revoke_returned(cx);
+        self.zero(cx, runs);
+    }
+
+    /// The same, behind [`Adapter::revoke_returned`].
+    pub fn zero(&self, cx: &Cx<'_>, runs: &[PageRun]) {
+        if self.config.clear_pages {
+            for run in runs {
+                cx.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), 0);
+            }
+        }
+    }
+
+    /// Queues operations of the kernel's own, such as the tables of a new address space.
+    pub fn queue_operations(&mut self, cx: &mut Cx<'_>, operations: Vec<Operation>) {
+        if !operations.is_empty() {
+            self.queue_work(cx, ProcessId::SYSTEM, None, Some(Work { operations, ..empty_work() }), Vec::new());
+        }
+    }
+
+    /// The value of a paging queue's fence after which everything decided so far for it is there, or `None` when it is
+    /// now. Work of other queues may stand before it in the ring: then an empty work marks this queue's place.
+    pub fn paging_value_now(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        paging_queue: PagingQueueNumber,
+    ) -> Option<u64> {
+        self.queue_any(cx, process, None);
+        self.reap_paging(cx);
+        if self.memory.paging_queues.awaits_turn(paging_queue) {
+            return Some(self.memory.paging_queues.last_value(paging_queue));
+        }
+        if self.memory.ring.is_idle() {
+            return None;
+        }
+        if self.memory.ring.last_is_for(paging_queue) {
+            return Some(self.memory.paging_queues.last_value(paging_queue));
+        }
+        Some(self.queue_work(cx, process, Some(paging_queue), None, Vec::new()))
+    }
+}
+
+/// Storage of fences that is somewhere else behind an operation.
+fn moved_storage(operation: &Operation) -> Option<AllocationId> {
+    match operation {
+        Operation::NotifyFenceResidency { storage, .. } => Some(*storage),
+        _ => None,
+    }
+}
