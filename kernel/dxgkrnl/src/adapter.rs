@@ -24,6 +24,7 @@ mod power;
 pub mod process;
 mod recovery;
 mod ring;
+mod rotation;
 mod scheduling_log;
 mod scratch;
 mod statistics;

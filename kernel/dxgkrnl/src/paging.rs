@@ -38,7 +38,7 @@ pub use crate::paging::parts::{empty_work, part_that_leaves};
 use crate::paging::pool::Buffer;
 pub use crate::paging::pool::NewBuffer;
 pub use crate::paging::relocation::Relocation;
-pub use crate::paging::rotation::MediumChange;
+pub use crate::paging::rotation::{Awaited, Due, Head, MediumChange, Unanswered, Written};
 use crate::paging::scratch::Scratch;
 pub use crate::paging::scratch::{Borrowed, FreeSlot, Shown};
 use crate::paging::stillness::Stillnesses;

@@ -10,9 +10,10 @@ use wddm_types::{FencePoint, GpuVa, NodeId, PAGE_BYTES, Pages, ProcessId, Segmen
 use crate::adapter::{Adapter, Payload};
 use crate::due::{RingWait, Waiter};
 use crate::machine::Cx;
-use crate::number::FenceNumber;
+use crate::number::{FenceNumber, PagingWorkNumber};
 use crate::paging::{NewBuffer, PacketRing, RingQueue};
 use crate::start::StartError;
+use crate::store::ObjectNumber;
 
 impl Adapter {
     /// Creates the paging hardware queue and its buffers.
@@ -165,7 +166,7 @@ impl Adapter {
             if let Some((queue, value)) = work.completes {
                 self.signal_paging_queue(cx, queue, value);
             }
-            self.rotation_done(cx, work.number);
+            self.rotation_done(cx, PagingWorkNumber::from_raw(work.number));
         }
         self.send_pending_remap_signals(cx);
     }

@@ -8,10 +8,12 @@ use wddm_types::{GpuVa, PAGE_BYTES, Pages, ProcessId};
 use crate::adapter::Adapter;
 use crate::breach::Breach;
 use crate::machine::Cx;
+use crate::number::PagingWorkNumber;
 use crate::paging::operation::{Asked, Names, as_paging_op, copied_entries, device_pages};
 use crate::paging::pool::{Buffer, Content};
 use crate::paging::scratch::{Borrowed, to_be_shown};
 use crate::paging::{QueuedWork, Submitted};
+use crate::store::ObjectNumber;
 use crate::sync::LocalPlace;
 
 /// Most calls of the driver for one part of an operation: one that never comes to an end would keep the ring for ever.
@@ -125,7 +127,7 @@ impl Adapter {
                     serial: work.serial,
                     completes,
                 });
-                self.rotation_submitted(number, work.turns);
+                self.memory.ring.moves(PagingWorkNumber::from_raw(number), work.turns);
                 for gone in work.destroys {
                     self.destroy_in_driver(cx, &gone.allocations, gone.resource, gone.with_resource);
                 }

@@ -12,43 +12,49 @@
 //! process's stores wait until then without another change of the mapping. The places that the process sees meanwhile hold the same; no
 //! value is signalled that says otherwise (`paging_queue`).
 //!
+//! Here is the stage; this part asks no other. `adapter::rotation` tells the outside of changes, and releases what was left.
+//!
 //! The kernel numbers the changes that it tells the outside, which answers by the number: an answer to an earlier change may be on its
 //! way when the next is told, and each stage waits for its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kmt_calls::MappingId;
-use vidmm::{AllocationId, HeldRange, Rotation, WindowPages};
+use vidmm::{AllocationId, HeldRange, WindowPages};
 use wddm_types::{CpuRun, PageRun, ProcessId};
 
-use crate::adapter::Adapter;
-use crate::cpu_view::WrittenPages;
-use crate::effect::{Heard, MappingChange};
 use crate::lock::spare;
-use crate::machine::Cx;
+use crate::number::PagingWorkNumber;
 use crate::paging::PagingRing;
+use crate::store::ObjectNumber;
 
 /// A locked allocation's change of medium, bound to the mapping that it had when the work was decided.
 pub struct MediumChange {
-    mapping: MappingId,
+    /// The mapping.
+    pub mapping: MappingId,
     /// The process that has the mapping.
-    process: ProcessId,
-    runs: Vec<CpuRun>,
-    unmap: Option<WindowPages>,
-    ranges: Vec<HeldRange>,
+    pub process: ProcessId,
+    /// The places that it shows behind the work.
+    pub runs: Vec<CpuRun>,
+    /// The window that its content leaves.
+    pub unmap: Option<WindowPages>,
+    /// The ranges that its content leaves.
+    pub ranges: Vec<HeldRange>,
     /// The CPU writes what the work copies out to.
-    writes: Option<Written>,
+    pub writes: Option<Written>,
     /// It is unmapped, and leaves.
-    leaves: bool,
+    pub leaves: bool,
 }
 
 /// A permanent system copy that the CPU writes (memory §2.2).
-struct Written {
-    allocation: AllocationId,
+#[derive(Clone)]
+pub struct Written {
+    /// The allocation.
+    pub allocation: AllocationId,
     /// It is copied whole or not at all.
-    whole: bool,
+    pub whole: bool,
     /// The frames that it had written when it was unlocked; `None`: it may write on.
-    frames: Option<Vec<PageRun>>,
+    pub frames: Option<Vec<PageRun>>,
 }
 
 /// How far the work at the ring's head is.
@@ -68,19 +74,19 @@ pub(super) enum Stage {
 }
 
 /// Mappings whose change is not known to hold.
-pub(super) type Unanswered = BTreeMap<MappingId, Awaited>;
+pub type Unanswered = BTreeMap<MappingId, Awaited>;
 
 /// A change of a mapping that the ring waits for.
-pub(super) struct Awaited {
+pub struct Awaited {
     /// The change.
-    number: u64,
+    pub number: u64,
     /// By its process, too.
-    seen: bool,
+    pub seen: bool,
 }
 
 impl Awaited {
     /// Its process has to see it.
-    pub(super) fn seen(number: u64) -> Awaited {
+    pub fn seen(number: u64) -> Awaited {
         Awaited { number, seen: true }
     }
 }
@@ -92,9 +98,30 @@ impl MediumChange {
     }
 
     /// The windows and ranges that its content leaves.
-    pub(super) fn left(self) -> (Vec<WindowPages>, Vec<HeldRange>) {
+    pub fn left(self) -> (Vec<WindowPages>, Vec<HeldRange>) {
         (self.unmap.into_iter().collect(), self.ranges)
     }
+}
+
+/// Whether the work at the head may be built.
+pub enum Head {
+    /// It may.
+    Builds,
+    /// Locked content is on its way.
+    Stands,
+    /// It moves the content of these mappings, which are to be protected first.
+    Moves(Vec<MappingId>),
+}
+
+/// The step of a rotation that is due.
+#[must_use = "the adapter takes the step"]
+pub enum Due {
+    /// The ring has nothing to do but wait, or no content is on its way.
+    Nothing,
+    /// All mappings are protected: the work may be built.
+    Build,
+    /// All mappings show the new medium: these windows and ranges go.
+    Release(Vec<WindowPages>, Vec<HeldRange>),
 }
 
 impl PagingRing {
@@ -115,201 +142,113 @@ impl PagingRing {
             _ => None,
         }
     }
-}
 
-impl Adapter {
-    /// Binds the changes of medium of a work that is being queued.
-    pub fn bind_rotations(&mut self, cx: &Cx<'_>, rotations: Vec<Rotation>) -> Vec<MediumChange> {
-        let mut bind = |rotation: Rotation| {
-            let mapping = self.memory.cpu_view.of(rotation.allocation)?;
-            let allocation = rotation.allocation;
-            let runs = self.through_caches(cx, allocation, rotation.runs);
-            let whole = self.vidmm.is_copied_whole(allocation);
-            let writes = rotation.writes_backing.then_some(Written { allocation, whole, frames: None });
-            if self.lends(cx, &runs) {
-                self.memory.cpu_view.note_lent(mapping);
-            }
-            let (process, leaves) = (self.memory.allocations.body_of(allocation).creator, false);
-            Some(MediumChange {
-                mapping,
-                process,
-                runs,
-                unmap: rotation.unmap,
-                ranges: rotation.ranges,
-                writes,
-                leaves,
-            })
-        };
-        rotations.into_iter().map(|rotation| bind(rotation).expect("what is locked is mapped")).collect()
+    /// The work queued last has this change of medium, too.
+    pub fn turn_joins(&mut self, turn: MediumChange) {
+        self.held.back_mut().expect("it was just queued").turns.push(turn);
     }
 
-    /// Queues a work that moves nothing, at whose turn a mapping shows these; none: it leaves.
-    pub fn queue_turn(&mut self, cx: &mut Cx<'_>, process: ProcessId, mapping: MappingId, runs: Vec<CpuRun>) {
-        self.queue_work(cx, process, None, None, Vec::new());
-        let leaves = runs.is_empty();
-        let turn = MediumChange { mapping, process, runs, unmap: None, ranges: Vec::new(), writes: None, leaves };
-        self.memory.ring.held.back_mut().expect("it was just queued").turns.push(turn);
-    }
-
-    /// Whether the work at the head may be built; asks for what is missing.
-    pub(super) fn may_build(&mut self, cx: &mut Cx<'_>) -> bool {
-        match &self.memory.ring.stage {
-            Stage::Building => true,
-            Stage::Protecting(_) | Stage::Moving(..) | Stage::Showing(..) => false,
-            Stage::None => {
-                let turns = &self.memory.ring.building[0].turns;
-                if turns.is_empty() {
-                    return true;
-                }
-                let written: BTreeSet<MappingId> =
-                    turns.iter().map(|turn| turn.mapping).filter(|m| self.memory.cpu_view.is_written(*m)).collect();
-                let mut tell = |mapping| {
-                    (mapping, Awaited::seen(self.memory.cpu_view.tell(cx, mapping, MappingChange::Protected)))
-                };
-                let unanswered: Unanswered = written.into_iter().map(&mut tell).collect();
-                let waits = !unanswered.is_empty();
-                if waits {
-                    self.memory.ring.stage = Stage::Protecting(unanswered);
-                } else {
-                    self.begin_building(cx);
-                }
-                !waits
-            }
+    /// Whether the work at the head may be built.
+    pub fn head(&self) -> Head {
+        match &self.stage {
+            Stage::Building => Head::Builds,
+            Stage::Protecting(_) | Stage::Moving(..) | Stage::Showing(..) => Head::Stands,
+            Stage::None if self.building[0].turns.is_empty() => Head::Builds,
+            Stage::None => Head::Moves(self.building[0].turns.iter().map(|turn| turn.mapping).collect()),
         }
     }
 
-    /// No process can write the content that the work at the head moves: its copy out skips what was written into a system copy.
+    /// Mappings of the work at the head are to be protected, and the outside has not answered.
+    pub fn protects(&mut self, unanswered: Unanswered) {
+        self.stage = Stage::Protecting(unanswered);
+    }
+
+    /// No process can write the content that the work at the head moves. Answers with the system copies that the CPU writes.
+    #[must_use = "the copies out spare what the CPU has written"]
+    pub fn building_begins(&mut self) -> Vec<Written> {
+        self.stage = Stage::Building;
+        let turns = self.building.front().map(|work| &work.turns[..]).unwrap_or_default();
+        turns.iter().filter_map(|turn| turn.writes.clone()).collect()
+    }
+
+    /// The copies out of the work at the head spare these frames.
     // spec: memory §2.2
-    fn begin_building(&mut self, cx: &Cx<'_>) {
-        self.memory.ring.stage = Stage::Building;
-        let Some(work) = self.memory.ring.building.front_mut() else { return };
-        let turns = std::mem::take(&mut work.turns);
-        for writes in turns.iter().filter_map(|turn| turn.writes.as_ref()) {
-            let frames = match &writes.frames {
-                Some(frames) => frames.clone(),
-                None => self.frames_of(writes.allocation, &self.written_pages(cx, writes.allocation)),
-            };
-            if !frames.is_empty() {
-                let operations = std::mem::take(&mut self.memory.ring.building[0].operations);
-                let spared = operations.into_iter().flat_map(|operation| spare(operation, &frames, writes.whole));
-                self.memory.ring.building[0].operations = spared.collect();
-            }
-        }
-        self.memory.ring.building[0].turns = turns;
+    pub fn spare_frames(&mut self, frames: &[PageRun], whole: bool) {
+        let operations = std::mem::take(&mut self.building[0].operations);
+        let spared = operations.into_iter().flat_map(|operation| spare(operation, frames, whole));
+        self.building[0].operations = spared.collect();
     }
 
-    /// An allocation was unlocked: settles which pages it had written, for works that are still to copy over them.
-    pub fn rotations_unlocked(&mut self, allocation: AllocationId, written: &WrittenPages) {
-        let frames = self.frames_of(allocation, written);
-        let works = self.memory.ring.held.iter_mut().chain(&mut self.memory.ring.building);
+    /// An allocation was unlocked, and had these frames written: works that are still to copy over them know that now.
+    pub fn settle_written(&mut self, allocation: AllocationId, frames: &[PageRun]) {
+        let works = self.held.iter_mut().chain(&mut self.building);
         for writes in works.flat_map(|work| &mut work.turns).filter_map(|turn| turn.writes.as_mut()) {
             if writes.allocation == allocation {
-                writes.frames.get_or_insert_with(|| frames.clone());
+                writes.frames.get_or_insert_with(|| frames.to_vec());
             }
         }
     }
 
     /// The last buffer of the work at the head is with the hardware.
-    pub(super) fn rotation_submitted(&mut self, number: u64, turns: Vec<MediumChange>) {
+    pub(super) fn moves(&mut self, work: PagingWorkNumber, turns: Vec<MediumChange>) {
         if !turns.is_empty() {
-            assert!(matches!(self.memory.ring.stage, Stage::Building), "it was protected before it was built");
-            self.memory.ring.stage = Stage::Moving(number, turns);
+            assert!(matches!(self.stage, Stage::Building), "it was protected before it was built");
+            self.stage = Stage::Moving(work.raw(), turns);
         }
     }
 
-    /// The hardware has finished a work.
-    pub fn rotation_done(&mut self, cx: &mut Cx<'_>, work: u64) {
-        if !matches!(&self.memory.ring.stage, Stage::Moving(moving, _) if *moving == work) {
-            return;
+    /// The changes of medium of a work that the hardware has finished, if it moved locked content.
+    #[must_use = "the mappings show the new medium"]
+    pub fn moved(&mut self, work: PagingWorkNumber) -> Option<Vec<MediumChange>> {
+        self.moving().filter(|moving| *moving == work.raw())?;
+        match std::mem::take(&mut self.stage) {
+            Stage::Moving(_, turns) => Some(turns),
+            _ => unreachable!("it was just seen moving"),
         }
-        let Stage::Moving(_, turns) = std::mem::take(&mut self.memory.ring.stage) else { unreachable!("just seen") };
-        let (mut unanswered, mut windows, mut ranges) = (Unanswered::new(), Vec::new(), Vec::new());
-        for turn in turns {
-            windows.extend(turn.unmap);
-            ranges.extend(turn.ranges);
-            let (mapping, process) = (turn.mapping, turn.process);
-            if turn.leaves {
-                if self.memory.cpu_view.leave(mapping) {
-                    let number = self.memory.cpu_view.tell(cx, mapping, MappingChange::Left);
-                    unanswered.insert(mapping, Awaited { number, seen: false });
-                }
-            } else if self.memory.cpu_view.is_alive(mapping) {
-                // A quiesced process goes on behind the ring's work: it must see the places that it is about to write.
-                let seen = self.owners.devices_of(process).any(|device| self.is_suspended(device));
-                let passes = !seen && self.moves_on(mapping);
-                let change = if passes { MappingChange::Passed(turn.runs) } else { MappingChange::Shown(turn.runs) };
-                let number = self.memory.cpu_view.show(cx, mapping, process, change, work);
-                unanswered.insert(mapping, Awaited { number, seen });
-            }
-        }
-        self.memory.ring.stage = Stage::Showing(unanswered, windows, ranges);
-        self.advance_rotation(cx);
     }
 
-    /// Whether what a mapping shows is moved by the next work that moves locked content, which nothing but the hardware keeps waiting. Not what
-    /// has passed once: or the moves that others cause could hold a process's stores for as long as they go on.
-    fn moves_on(&self, mapping: MappingId) -> bool {
-        let next = self.memory.ring.building.iter().find(|work| !work.turns.is_empty());
-        let is_moved = |turn: &MediumChange| turn.mapping == mapping && !turn.leaves;
-        self.may_pump()
-            && self.memory.cpu_view.is_written(mapping)
-            && next.is_some_and(|work| work.turns.iter().any(is_moved))
+    /// These changes of mappings do not hold yet; then the windows and ranges go.
+    pub fn shows_new(&mut self, unanswered: Unanswered, windows: Vec<WindowPages>, ranges: Vec<HeldRange>) {
+        self.stage = Stage::Showing(unanswered, windows, ranges);
     }
 
-    /// The outside has carried out the changes of a mapping up to this one, and perhaps its process sees them; for a mapping that has
-    /// gone, all of them.
-    pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64, heard: Heard) {
-        let seen = heard == Heard::Seen;
-        if seen && self.memory.cpu_view.note_seen(mapping, number) {
-            self.send_pending_remap_signals(cx);
-        }
-        if let Stage::Protecting(unanswered) | Stage::Showing(unanswered, ..) = &mut self.memory.ring.stage
-            && unanswered.get(&mapping).is_some_and(|awaited| awaited.number <= number && (seen || !awaited.seen))
-        {
+    /// Whether the next work that moves locked content moves this mapping's, and it does not leave.
+    pub fn next_moves(&self, mapping: MappingId) -> bool {
+        let next = self.building.iter().find(|work| !work.turns.is_empty());
+        next.is_some_and(|work| work.turns.iter().any(|turn| turn.mapping == mapping && !turn.leaves))
+    }
+
+    /// The changes of a mapping hold up to this one; `seen`: by its process, too. True: the ring has waited for that.
+    #[must_use = "the ring goes on"]
+    pub fn holds(&mut self, mapping: MappingId, number: u64, seen: bool) -> bool {
+        let (Stage::Protecting(unanswered) | Stage::Showing(unanswered, ..)) = &mut self.stage else { return false };
+        let awaited = unanswered.get(&mapping);
+        let over = awaited.is_some_and(|awaited| awaited.number <= number && (seen || !awaited.seen));
+        if over {
             unanswered.remove(&mapping);
-            self.memory.cpu_view.note_answer(mapping);
-            self.advance_rotation(cx);
-            self.pump_paging(cx);
+        }
+        over
+    }
+
+    /// The step that is due when the outside has answered.
+    pub fn rotation_due(&mut self) -> Due {
+        match &self.stage {
+            Stage::Protecting(unanswered) if unanswered.is_empty() => Due::Build,
+            Stage::Showing(unanswered, ..) if unanswered.is_empty() => match std::mem::take(&mut self.stage) {
+                Stage::Showing(_, windows, ranges) => Due::Release(windows, ranges),
+                _ => unreachable!("it was just seen showing"),
+            },
+            _ => Due::Nothing,
         }
     }
 
-    /// The adapter has stopped: releases the threads that wait in a mapping.
-    pub fn release_mappings(&mut self, cx: &mut Cx<'_>) {
-        let turns = match std::mem::take(&mut self.memory.ring.stage) {
+    /// The adapter has stopped. Answers with the mappings in which threads may wait.
+    pub fn stop_rotation(&mut self) -> BTreeSet<MappingId> {
+        match std::mem::take(&mut self.stage) {
             Stage::Protecting(unanswered) => unanswered.into_keys().collect(),
-            Stage::Building => {
-                self.memory.ring.building.iter().flat_map(|work| &work.turns).map(|turn| turn.mapping).collect()
-            }
+            Stage::Building => self.building.iter().flat_map(|work| &work.turns).map(|turn| turn.mapping).collect(),
             Stage::Moving(_, turns) => turns.into_iter().map(|turn| turn.mapping).collect(),
             Stage::None | Stage::Showing(..) => BTreeSet::new(),
-        };
-        let mappings: BTreeSet<MappingId> = turns
-            .into_iter()
-            .chain(self.memory.cpu_view.take_leaving())
-            .chain(self.memory.cpu_view.take_passed())
-            .collect();
-        for mapping in mappings {
-            self.memory.cpu_view.tell(cx, mapping, MappingChange::Gone);
-        }
-    }
-
-    pub(super) fn advance_rotation(&mut self, cx: &mut Cx<'_>) {
-        match &self.memory.ring.stage {
-            Stage::Protecting(unanswered) if unanswered.is_empty() => self.begin_building(cx),
-            Stage::Showing(unanswered, ..) if unanswered.is_empty() => {
-                let Stage::Showing(_, windows, ranges) = std::mem::take(&mut self.memory.ring.stage) else {
-                    unreachable!("just seen")
-                };
-                for pages in windows {
-                    // spec: memory §6.6, no process sees through it any more, and nothing has taken its memory pages
-                    self.unmap_window(cx, &pages);
-                    self.vidmm.window_unmapped(&pages);
-                }
-                // spec: memory §6.5, no process sees through them any more
-                self.release_ranges(cx, &ranges);
-                self.vidmm.ranges_released(&ranges);
-            }
-            _ => {}
         }
     }
 }
