@@ -12,6 +12,7 @@ mod fence;
 mod fence_log;
 mod flip;
 pub mod interrupt;
+mod lost;
 mod mapping;
 mod memory;
 mod metering;

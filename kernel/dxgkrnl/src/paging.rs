@@ -33,6 +33,7 @@ use vidsch::QueueId;
 use crate::number::{FenceNumber, PagingQueueNumber, PagingWorkNumber};
 use crate::paging::deferred::DeferredActions;
 pub use crate::paging::deferred::{Deferred, RingNeeds};
+pub use crate::paging::lost::GivenUp;
 pub use crate::paging::packets::{PacketRing, Ready};
 pub use crate::paging::parts::{empty_work, part_that_leaves};
 use crate::paging::pool::Buffer;

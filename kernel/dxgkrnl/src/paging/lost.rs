@@ -1,22 +1,25 @@
 //! The ring when the hardware has lost everything that it was given (memory §8.4, sync §4.4): its works are over, whatever became of
 //! them, because the content that they moved is lost and their waiters are lost, too. The ring goes on under a new context, queue and
 //! fence; the numbers of its works and of its progress rise on.
+//!
+//! Here the ring forgets what it had; this part asks no other. `adapter::lost` does the kernel's own part of the works.
 
-use vidmm::{HeldRange, Operation, WindowPages};
-use wddm_types::ProcessId;
+use ddi::KmdContext;
+use vidmm::{HeldRange, WindowPages};
 
-use super::rotation::{Awaited, Stage, Unanswered};
-use super::{PacketRing, PagingRing, RingQueue};
-use crate::adapter::Adapter;
-use crate::allocations::Gone;
-use crate::effect::MappingChange;
-use crate::machine::Cx;
-use crate::start::create_paging_context;
-use crate::sync::LocalPlace;
+use super::PagingRing;
+use super::rotation::{Stage, Unanswered};
+use super::work::QueuedWork;
+use crate::number::PagingWorkNumber;
+use crate::store::ObjectNumber;
 
-/// The destroys of works that are over.
-pub struct OverWorks {
-    destroys: Vec<Gone>,
+/// The works that the ring gives up, each kind in its order.
+#[must_use = "the kernel does its own part of them"]
+pub struct GivenUp {
+    /// Those with the hardware, by number and serial.
+    pub built: Vec<(PagingWorkNumber, u64)>,
+    /// Those that the hardware was not given, or in part.
+    pub unbuilt: Vec<QueuedWork>,
 }
 
 impl PagingRing {
@@ -24,151 +27,46 @@ impl PagingRing {
     pub fn windows_left(&mut self, windows: Vec<WindowPages>) {
         self.lost_windows.extend(windows);
     }
-}
 
-impl Adapter {
-    /// Nothing of the ring is with the hardware any more, and nothing will be. The kernel does its own part of the works: the platform's
-    /// entries, the books of roots and of fence words.
-    pub fn abandon_works(&mut self, cx: &mut Cx<'_>) -> OverWorks {
-        let mut destroys = Vec::new();
-        let built: Vec<(u64, u64)> =
-            self.memory.ring.submitted.drain(..).map(|work| (work.number, work.serial)).collect();
-        let mut unbuilt: Vec<_> = std::mem::take(&mut self.memory.ring.building).into();
-        unbuilt.extend(std::mem::take(&mut self.memory.ring.held));
-        let mut over = built;
-        for work in unbuilt {
-            over.push((work.number, work.serial));
-            for operation in work.operations {
-                match operation {
-                    Operation::SwitchRoot { space, root, entries } => self.vidmm.root_switched(space, root, entries),
-                    Operation::NotifyFenceResidency { storage, address } => {
-                        self.sync.local_page_moved(storage, LocalPlace { address, there_after: work.number });
-                    }
-                    other => {
-                        let _ = self.memory.pasids.carry_out(cx.platform(self.index).io_mmu(), &other);
-                    }
-                }
-            }
-            work.turns.into_iter().for_each(|turn| self.abandon_places(cx, turn.left()));
-            // A device that was to quiesce for it goes on with the others, as if it had.
-            for device in &work.relocation.devices {
-                if let Some(device) = self.devices.get_mut(*device) {
-                    device.relocations += 1;
-                }
-            }
-            destroys.extend(work.destroys);
-        }
-        for (number, serial) in over {
-            self.memory.ring.last_done = number;
-            if serial != 0 {
-                self.vidmm.completed(serial);
-            }
-            cx.emit(self.index, events::Event::PagingCompleted { work: number });
-        }
-        self.memory.ring.ready.clear();
-        // The content is lost anyway.
-        for mapping in self.memory.cpu_view.take_leaving() {
-            self.memory.cpu_view.tell(cx, mapping, MappingChange::Gone);
-        }
-        match std::mem::take(&mut self.memory.ring.stage) {
-            // The kernel ignores a later answer to a protection: nothing waits for that change any more.
-            Stage::None | Stage::Building | Stage::Protecting(_) => {}
-            Stage::Moving(_, turns) => {
-                turns.into_iter().for_each(|turn| self.abandon_places(cx, turn.left()));
-            }
-            Stage::Showing(_, windows, ranges) => self.abandon_places(cx, (windows, ranges)),
-        }
-        OverWorks { destroys }
+    /// The ring gives up all works that it has.
+    pub fn give_up(&mut self) -> GivenUp {
+        let numbers = |work: super::Submitted| (PagingWorkNumber::from_raw(work.number), work.serial);
+        let built = self.submitted.drain(..).map(numbers).collect();
+        let mut unbuilt: Vec<_> = std::mem::take(&mut self.building).into();
+        unbuilt.extend(std::mem::take(&mut self.held));
+        GivenUp { built, unbuilt }
     }
 
-    /// Nothing is in these windows and ranges any more. The kernel releases ranges now (memory §3.5), windows when no
-    /// access reaches them.
-    fn abandon_places(&mut self, cx: &mut Cx<'_>, (windows, ranges): (Vec<WindowPages>, Vec<HeldRange>)) {
-        self.memory.ring.windows_left(windows);
-        self.release_ranges(cx, &ranges);
-        self.vidmm.ranges_released(&ranges);
+    /// A work that was given up is over.
+    pub fn is_past(&mut self, number: PagingWorkNumber) {
+        self.last_done = number.raw();
     }
 
-    /// The driver forgets what works were to destroy, and the kernel ends the waits of the old ring.
-    pub fn end_works(&mut self, cx: &mut Cx<'_>, over: OverWorks) {
-        for gone in over.destroys {
-            self.destroy_in_driver(cx, &gone.allocations, gone.resource, gone.with_resource);
+    /// Buffers that wait for the node are given up, and the stage of locked content. Answers with the places that the content has left or was to
+    /// leave. The kernel ignores a later answer to a protection: nothing waits for that change any more.
+    #[must_use = "nothing is in these places any more"]
+    pub fn lose_stage(&mut self) -> Vec<(Vec<WindowPages>, Vec<HeldRange>)> {
+        self.ready.clear();
+        match std::mem::take(&mut self.stage) {
+            Stage::None | Stage::Building | Stage::Protecting(_) => Vec::new(),
+            Stage::Moving(_, turns) => turns.into_iter().map(|turn| turn.left()).collect(),
+            Stage::Showing(_, windows, ranges) => vec![(windows, ranges)],
         }
-        self.end_waits_of_ring(cx);
-        self.due.forget_ring();
-        self.memory.ring.waiting_progress = false;
     }
 
-    /// The device has started again: the paging process gets a context, its tables, a queue.
-    ///
-    /// # Errors
-    /// The step that failed.
-    // spec: memory §4.7, memory §8.4, sync §4.4
-    pub fn restart_ring(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let node = self.driver.paging_node();
-        self.charge_ring(cx);
-        let old = self.memory.ring.queue.as_ref().ok_or("there was no paging queue")?;
-        let (old_kmd, old_vidsch, old_progress) = (old.kmd, old.vidsch, old.progress);
-        let (device, gone) = (self.memory.ring.device(), self.memory.ring.context());
-        let (buffer, addresses) = (self.driver.paging_buffer(), self.memory.ring.has_addresses());
-        let (mut driver, mut host) = self.driver.with_host(cx);
-        let made = if PacketRing::is_used(driver.facets()) {
-            let packets = driver.again().packet_scheduling().expect("checked at adapter start");
-            packets.destroy_context(&mut host, gone);
-            PacketRing::create_context(&mut driver, &mut host, device, node, buffer, addresses)
-        } else {
-            let hardware = driver.again().hardware_queues().expect("else the paging ring takes packets");
-            if let Some(queue) = old_kmd {
-                hardware.destroy_hw_queue(&mut host, queue);
-            }
-            hardware.destroy_hw_context(gone);
-            create_paging_context(&mut driver, &mut host, device, node)
-        };
-        self.memory.ring.context = made.map_err(|error| error.to_string())?;
-        let space = self.owners.space_of(ProcessId::SYSTEM);
-        if let Some(addressing) = self.driver.call(cx).gpu_va().filter(|_| self.memory.ring.has_addresses()) {
-            let (root, entries) = self.vidmm.root_table(space);
-            addressing.set_root_page_table(self.memory.ring.context(), root, entries);
-        }
-        let up = self.vidmm.power_up();
-        let tables = up.paging_process.map(|work| work.operations).unwrap_or_default();
-        if self.execute_now(cx, tables).is_err() || self.show_buffers_again(cx).is_err() {
-            return Err("the page tables of the paging process could not be written".into());
-        }
-        self.memory.ring.scratch.forget();
-        let progress = self
-            .create_fence(cx, None, ProcessId::SYSTEM, self.memory.ring.progress_value)
-            .map_err(|refusal| format!("no fence for the paging ring: {}", refusal.reason))?;
-        let kmd = self.create_ring_queue(cx, progress).map_err(|error| error.to_string())?;
-        let vidsch = self.vidsch.queues.create_queue(node, vidsch::QueueKind::System, 0);
-        let counted_ns = kmd.and_then(|kmd| self.hardware_count(cx, kmd));
-        self.memory.ring.begins(RingQueue { kmd, vidsch, progress, counted_ns });
-        // The packets of the old queue are over: their works were given up with the ring.
-        self.vidsch.queues.destroy_queue(old_vidsch).abandon();
-        self.defer_fence(old_progress);
-        self.show_dma_buffers_again(cx);
-        if let Some(work) = up.processes {
-            self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
-        }
-        Ok(())
+    /// The paging process has a new context.
+    pub fn begins_anew(&mut self, context: KmdContext) {
+        self.context = context;
     }
 
-    /// Locked content is shown where it is now, and its former windows go; nothing is brought into memory before that.
-    // spec: memory §6.3, memory §8.4
-    pub fn show_what_is_left(&mut self, cx: &mut Cx<'_>) {
-        let locked: Vec<_> =
-            self.memory.allocations.bodies().map(|(id, _)| id).filter(|id| self.vidmm.is_locked(*id)).collect();
-        let mut unanswered = Unanswered::new();
-        for id in locked {
-            if let Some(mapping) = self.memory.cpu_view.of(id) {
-                let runs = self.through_caches(cx, id, self.vidmm.seen_runs(id).to_vec());
-                // Nothing is promised behind it that is not reached: no device outlives this.
-                let number = self.memory.cpu_view.tell(cx, mapping, MappingChange::Shown(runs));
-                unanswered.insert(mapping, Awaited::seen(number));
-            }
-        }
-        let windows = std::mem::take(&mut self.memory.ring.lost_windows);
-        self.memory.ring.stage = Stage::Showing(unanswered, windows, Vec::new());
-        self.advance_rotation(cx);
+    /// The tables of the scratch area were written anew.
+    pub fn scratch_lost(&mut self) {
+        self.scratch.forget();
+    }
+
+    /// Mappings show what is left when the outside has answered; then the windows of content that was lost go.
+    pub fn shows_what_is_left(&mut self, unanswered: Unanswered) {
+        let windows = std::mem::take(&mut self.lost_windows);
+        self.stage = Stage::Showing(unanswered, windows, Vec::new());
     }
 }

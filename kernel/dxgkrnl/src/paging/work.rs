@@ -40,14 +40,19 @@ pub struct NewWork {
     pub relocation: Relocation,
 }
 
-pub(super) struct QueuedWork {
+/// A work that is not built to its end.
+pub struct QueuedWork {
+    /// Its number.
     pub number: u64,
     /// The memory manager's number of it; 0 for the kernel's own.
     pub serial: u64,
+    /// The steps that are left.
     pub operations: VecDeque<Operation>,
-    pub progress: Progress,
+    /// How far the first of them has got.
+    pub(super) progress: Progress,
     /// Paging queue and the value of its fence that the work completes.
     pub completes: Option<(PagingQueueNumber, u64)>,
+    /// The driver's objects that end when the work is built.
     pub destroys: Vec<Gone>,
     /// Locked content that it moves.
     pub turns: Vec<MediumChange>,
