@@ -1,5 +1,6 @@
 //! The machine's door: its entry points. `effect` holds the context of a turn and its effects; `process` brings processes in and out.
 
+mod account;
 mod process;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -18,9 +19,9 @@ use crate::effect::Heard;
 pub use crate::effect::{Answer, Cx, Effect, Token};
 use crate::global_handle::GlobalHandles;
 use crate::keyed_mutex::KeyedMutexes;
+use crate::machine::account::Accounts;
 use crate::nt_handle::NtHandles;
 use crate::object::{Object, Process};
-use crate::quota::Accounts;
 use crate::scarcity::Waiting;
 use crate::scheduling_log::SchedulingLogs;
 use crate::section::Sections;

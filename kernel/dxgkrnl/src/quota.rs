@@ -14,13 +14,11 @@
 //! | memory files | what of this a process elsewhere is lent in files: one for each allocation, instance and section; and what stands elsewhere for an NT handle that is kept for it, also when it has died |
 //! | queued | packets that contexts and hardware queues hold or have with the device; a queue that a process feeds itself holds none |
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use kmt_calls::Refusal;
 use wddm_types::{Blame, NtStatus, ProcessId};
 
-use crate::machine::Cx;
-use crate::machine::Machine;
 use crate::refusal::refuse;
 
 /// Limits; [`u64::MAX`] is none.
@@ -48,7 +46,8 @@ impl Quota {
         queued: u64::MAX,
     };
 
-    fn of(&self, what: Kind) -> u64 {
+    /// The limit of one kind.
+    pub(crate) fn of(&self, what: Kind) -> u64 {
         match what {
             Kind::Handles => self.handles,
             Kind::SyncObjects => self.sync_objects,
@@ -109,29 +108,18 @@ impl Kind {
     }
 }
 
-/// The accounts that processes have.
-#[derive(Default)]
-pub(crate) struct Accounts {
-    accounts: BTreeMap<AccountId, Account>,
-}
-
-struct Account {
-    quota: Quota,
-    /// Its processes, and dead ones whose commitments others still have.
-    processes: BTreeSet<ProcessId>,
-}
-
 /// How much of one thing may be had still.
 #[derive(Clone, Copy, Debug)]
-struct Left {
-    limit: u64,
-    used: u64,
+pub(crate) struct Left {
+    pub limit: u64,
+    pub used: u64,
     /// It is the account's limit, not the process's.
-    of_account: Option<AccountId>,
+    pub of_account: Option<AccountId>,
 }
 
 impl Left {
-    fn left(&self) -> u64 {
+    /// How much.
+    pub fn left(&self) -> u64 {
         self.limit.saturating_sub(self.used)
     }
 }
@@ -144,6 +132,11 @@ pub(crate) struct QuotaLeft {
 }
 
 impl QuotaLeft {
+    /// So much may be had of a kind that the call needs; none: there is no limit.
+    pub fn allow(&mut self, kind: Kind, left: Option<Left>) {
+        self.left[kind as usize] = left;
+    }
+
     /// How much of this there may be still.
     pub fn left(&self, kind: Kind) -> u64 {
         self.left[kind as usize].map_or(u64::MAX, |left| left.left())
@@ -279,90 +272,5 @@ impl Committing {
     /// All that processes have committed.
     pub fn committed(&self) -> &Commitments {
         &self.committed
-    }
-}
-
-impl Machine {
-    /// A process enters its account.
-    pub(crate) fn enter_account(&mut self, cx: &Cx<'_>, process: ProcessId, admission: Admission) {
-        let mut accounts = std::mem::take(&mut self.accounts);
-        // The account counts a dead process until what it committed is free.
-        accounts.accounts.retain(|_, account| {
-            account.processes.retain(|id| self.has_process(*id) || self.used(cx, *id, Kind::MemoryFiles) > 0);
-            !account.processes.is_empty()
-        });
-        let Admission { account, together, .. } = admission;
-        let known = accounts.accounts.entry(account);
-        let known = known.or_insert_with(|| Account { quota: together, processes: BTreeSet::new() });
-        known.quota = together;
-        known.processes.insert(process);
-        self.accounts = accounts;
-    }
-
-    /// The quota that a process has left of what a call needs.
-    pub(crate) fn room_of(&self, cx: &Cx<'_>, process: ProcessId, needs: &[Kind]) -> QuotaLeft {
-        let mut room = QuotaLeft::default();
-        let Some(admission) = self.processes.get(&process).and_then(|known| known.admission) else { return room };
-        let account = self.accounts.accounts.get(&admission.account).expect("it has entered it");
-        let left = |kind| {
-            let (own, together) = (admission.process.of(kind), account.quota.of(kind));
-            let left = |used: u64, limit, of_account| Left { limit, used, of_account };
-            let of_process = (own < u64::MAX).then(|| left(self.used(cx, process, kind), own, None));
-            let of_account = (together < u64::MAX).then(|| {
-                let used = account.processes.iter().map(|process| self.used(cx, *process, kind)).sum();
-                left(used, together, Some(admission.account))
-            });
-            of_process.into_iter().chain(of_account).min_by_key(Left::left)
-        };
-        for kind in needs {
-            room.left[*kind as usize] = left(*kind);
-        }
-        room
-    }
-
-    /// Whether there may be so much more for a process once what these processes are to give back is back.
-    pub(crate) fn fits_behind(
-        &self,
-        cx: &Cx<'_>,
-        process: ProcessId,
-        kind: Kind,
-        wanted: u64,
-        ending: &BTreeMap<ProcessId, Committed>,
-    ) -> bool {
-        let Some(admission) = self.processes.get(&process).and_then(|known| known.admission) else { return true };
-        let account = self.accounts.accounts.get(&admission.account).expect("it has entered it");
-        let kept = |process: &ProcessId| {
-            let ends = ending.get(process).map_or(0, |ending| match kind {
-                Kind::CommittedBytes => ending.bytes,
-                Kind::MemoryFiles => ending.files,
-                Kind::Handles | Kind::SyncObjects | Kind::Queued => 0,
-            });
-            self.used(cx, *process, kind).saturating_sub(ends)
-        };
-        let fits = |kept: u64, limit: u64| kept.saturating_add(wanted) <= limit;
-        fits(kept(&process), admission.process.of(kind))
-            && fits(account.processes.iter().map(kept).sum(), account.quota.of(kind))
-    }
-
-    fn used(&self, cx: &Cx<'_>, process: ProcessId, kind: Kind) -> u64 {
-        let known = self.processes.get(&process);
-        let on_adapters =
-            self.adapters.iter().map(|adapter| (adapter.memory.committing.committed(), adapter.files_of_one(cx)));
-        let all = on_adapters.chain([(&self.sections.commitments, 1)]);
-        let committed = || all.map(|(commitments, files)| (commitments.of(process), files));
-        match kind {
-            Kind::Handles => {
-                known.map_or(0, |known| (known.handles.len() + known.system_handles.len()) as u64)
-                    + self.nt_handles.held_by(process)
-                    + self.nt_handles.kept_for(process)
-            }
-            Kind::SyncObjects => known.map_or(0, |known| known.handles.counted() as u64),
-            Kind::CommittedBytes => committed().map(|(committed, _)| committed.bytes).sum(),
-            Kind::MemoryFiles => {
-                let files: u64 = committed().map(|(committed, files)| committed.files * files).sum();
-                files + self.nt_handles.kept_for(process)
-            }
-            Kind::Queued => self.adapters.iter().map(|adapter| adapter.vidsch.queues.unfinished_of(process.0)).sum(),
-        }
     }
 }
