@@ -36,7 +36,8 @@ object_number! {
 }
 
 object_number! {
-    /// A work of an adapter's paging ring, for as long as the adapter runs. Works that the memory manager has decided have a serial there, too.
+    /// A work of an adapter's paging ring, for as long as the adapter runs. Works that the memory manager has decided have a serial
+    /// there, too.
     PagingWorkNumber
 }
 

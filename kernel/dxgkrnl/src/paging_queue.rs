@@ -1,5 +1,6 @@
-//! The paging queues of an adapter's devices: the values that each has promised, and which code signals them. The ring carries works out and
-//! knows a queue by its number; the fences are of `sync`. This part asks neither: the adapter has the fences signalled (`adapter::paging_queue`).
+//! The paging queues of an adapter's devices: the values that each has promised, and which code signals them. The ring carries works out
+//! and knows a queue by its number; the fences are of `sync`. This part asks neither: the adapter has the fences signalled
+//! (`adapter::paging_queue`).
 //!
 //! A value of a queue is reached in one of three ways:
 //!
@@ -9,18 +10,18 @@
 //! | its device's next turn | the work that comes with the turn, which completes the last of such values |
 //! | the change of a mapping, too | the kernel, when the process sees what has come |
 //!
-//! *With a turn.* A call's effect on the list counts at once, and the device is quiesced until all of its list can be there. The paging queue
-//! signals nothing from there on before the turn, so that its values keep their order. Three calls come to that:
+//! *With a turn.* A call's effect on the list counts at once, and the device is quiesced until all of its list can be there. The paging
+//! queue signals nothing from there on before the turn, so that its values keep their order. Three calls come to that:
 //! - MakeResident of what may not enter a memory segment while it is locked (memory §6.3, memory §10.1 row 23). A client that
 //!   never unlocks waits for itself; the event says so;
 //! - UpdateAllocationProperty of content that may not stay where it is (memory §2.8);
 //! - Reclaim of what does not fit beside others any more (memory §5.9).
 //!
-//! *Behind a mapping.* The process has locked the content, and sees it where it was before. From the value on the GPU may write where it is now,
-//! and what the CPU reads then is what the GPU wrote; so the value stands behind the mapping's change, of which the process says that it
-//! holds. The hardware, which would signal at the end of the move, does not know that: the kernel signals such a value, and the queue's
-//! later ones until it is reached, for they would be past it. Only work behind such a value waits for the process's answer: the ring goes on
-//! when no access reaches the places that were left.
+//! *Behind a mapping.* The process has locked the content, and sees it where it was before. From the value on the GPU may write where it
+//! is now, and what the CPU reads then is what the GPU wrote; so the value stands behind the mapping's change, of which the process says
+//! that it holds. The hardware, which would signal at the end of the move, does not know that: the kernel signals such a value, and the
+//! queue's later ones until it is reached, for they would be past it. Only work behind such a value waits for the process's answer: the
+//! ring goes on when no access reaches the places that were left.
 //!
 //! A queue stands in `kept` from when it keeps its first such value until [`PagingQueues::reached`] finds none left, or has gone.
 
@@ -155,8 +156,8 @@ impl PagingQueues {
         waited
     }
 
-    /// Whether the hardware may signal a work's value itself. If not, it is noted for the kernel to do so. `shows`: behind the work the process
-    /// sees locked content elsewhere.
+    /// Whether the hardware may signal a work's value itself. If not, it is noted for the kernel to do so. `shows`: behind the work the
+    /// process sees locked content elsewhere.
     // spec: memory §4.9, memory §6.3
     pub fn hardware_keeps(&mut self, (number, value): (PagingQueueNumber, u64), work: u64, shows: bool) -> bool {
         let pending = &mut self.known[number].pending_remap_signals;
@@ -173,8 +174,8 @@ impl PagingQueues {
         self.kept.iter().copied().collect()
     }
 
-    /// The last value of a queue that the kernel may signal now, and need not keep any more. `sees`: whether the process of this device sees
-    /// what the work of this number has moved, which is done.
+    /// The last value of a queue that the kernel may signal now, and need not keep any more. `sees`: whether the process of this device
+    /// sees what the work of this number has moved, which is done.
     #[must_use = "the kernel signals the value"]
     pub fn reached(&mut self, number: PagingQueueNumber, sees: impl Fn(DeviceNumber, u64) -> bool) -> Option<u64> {
         let mut reached = None;
@@ -199,7 +200,8 @@ impl PagingQueues {
         fronts.filter(|work| *work > done).min()
     }
 
-    /// The hardware is not waited for any more, nor a turn: nothing that a queue has promised could still come. The last value of each fence.
+    /// The hardware is not waited for any more, nor a turn: nothing that a queue has promised could still come. The last value of each
+    /// fence.
     #[must_use = "the kernel signals the values"]
     pub fn promise_nothing(&mut self) -> Vec<(FenceNumber, u64)> {
         for number in std::mem::take(&mut self.kept) {

@@ -1,4 +1,5 @@
-//! The paging ring when the hardware has lost everything that it was given (memory §8.4, sync §4.4): the kernel does its own part of the works that
+//! The paging ring when the hardware has lost everything that it was given (memory §8.4, sync §4.4): the kernel does its own part of the
+//! works that
 //! `paging` gives up, and the ring goes on under a new context, queue and fence of the driver.
 
 use vidmm::{HeldRange, Operation, WindowPages};

@@ -1,5 +1,5 @@
-//! What calls about memory (memory §2, §4.8, §5, §6.2) ask of two parts at once: the work that a device's queues hold, which is the last use of
-//! what the device evicts, and the allocations that a list of a call names.
+//! What calls about memory (memory §2, §4.8, §5, §6.2) ask of two parts at once: the work that a device's queues hold, which is the last
+//! use of what the device evicts, and the allocations that a list of a call names.
 
 use gpu_fence::FenceId;
 use kmt_calls::Refusal;

@@ -1,5 +1,5 @@
-//! The paging ring among the other parts: it starts with its queue, fence and buffers; the scheduler gives its packets out, and the hardware's
-//! progress, a fence, says which works are done. `paging` has the works in their order.
+//! The paging ring among the other parts: it starts with its queue, fence and buffers; the scheduler gives its packets out, and the
+//! hardware's progress, a fence, says which works are done. `paging` has the works in their order.
 
 use ddi::{CreateHwQueue, HwQueueFlags, KmdQueue, OsQueue, PagingBufferInfo, ProgressFence};
 use events::Event;

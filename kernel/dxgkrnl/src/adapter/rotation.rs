@@ -1,5 +1,5 @@
-//! Locked content that the ring moves, among the other parts: the CPU's view is told of changes, its processes answer, and the memory manager gets the
-//! windows and ranges that were left. `paging` has the stage of the ring meanwhile.
+//! Locked content that the ring moves, among the other parts: the CPU's view is told of changes, its processes answer, and the memory
+//! manager gets the windows and ranges that were left. `paging` has the stage of the ring meanwhile.
 
 use std::collections::BTreeSet;
 
@@ -116,8 +116,8 @@ impl Adapter {
         self.advance_rotation(cx);
     }
 
-    /// Whether what a mapping shows is moved by the next work that moves locked content, which nothing but the hardware keeps waiting. Not what
-    /// has passed once: or the moves that others cause could hold a process's stores for as long as they go on.
+    /// Whether what a mapping shows is moved by the next work that moves locked content, which nothing but the hardware keeps waiting.
+    /// Not what has passed once: or the moves that others cause could hold a process's stores for as long as they go on.
     fn moves_on(&self, mapping: MappingId) -> bool {
         self.may_pump() && self.memory.cpu_view.is_written(mapping) && self.memory.ring.next_moves(mapping)
     }

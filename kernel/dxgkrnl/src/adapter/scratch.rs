@@ -1,5 +1,5 @@
-//! The paging process's scratch area (memory §4.7): its windows, and the entries that have them show a chunk. `paging` says which slot is free;
-//! the adapter has the memory manager's entries written by the CPU, at once, and the platform forget its own translations.
+//! The paging process's scratch area (memory §4.7): its windows, and the entries that have them show a chunk. `paging` says which slot is
+//! free; the adapter has the memory manager's entries written by the CPU, at once, and the platform forget its own translations.
 
 use vidmm::{Operation, ScratchSlot};
 use wddm_types::{Pages, ProcessId};

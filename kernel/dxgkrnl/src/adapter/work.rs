@@ -1,5 +1,5 @@
-//! How a decision of the memory manager, or a wish of the kernel's own, becomes a work of the ring: its pages are cleared, its moves are told, its
-//! paging queue promises a value, and the scheduler gets it behind what it waits for.
+//! How a decision of the memory manager, or a wish of the kernel's own, becomes a work of the ring: its pages are cleared, its moves are
+//! told, its paging queue promises a value, and the scheduler gets it behind what it waits for.
 
 use events::Event;
 use gpu_fence::FenceId;

@@ -1,5 +1,5 @@
-//! The accounts of processes, and how much of its quota a process has left: the machine counts what its adapters, sections and tables hold for
-//! it. `quota` has the law and the limits.
+//! The accounts of processes, and how much of its quota a process has left: the machine counts what its adapters, sections and tables
+//! hold for it. `quota` has the law and the limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -146,8 +146,8 @@ impl PagingRing {
         self.deferred.push(self.last_queued, what);
     }
 
-    /// The oldest action, if the hardware has got past its place and the process sees what the work there has moved: before that nothing goes
-    /// on behind the work. A ring that `is_over` gets no further.
+    /// The oldest action, if the hardware has got past its place and the process sees what the work there has moved: before that nothing
+    /// goes on behind the work. A ring that `is_over` gets no further.
     #[must_use = "the adapter carries the action out"]
     pub fn next_due(&mut self, shown: u64, is_over: bool) -> Option<Deferred> {
         self.deferred.pop(if is_over { u64::MAX } else { shown })
@@ -204,8 +204,8 @@ impl PagingRing {
         }
     }
 
-    /// The first progress of the ring that the kernel needs to be told of: for a buffer to be reused, a deferred action, what a process that has
-    /// gone has left, or the needs of others.
+    /// The first progress of the ring that the kernel needs to be told of: for a buffer to be reused, a deferred action, what a process
+    /// that has gone has left, or the needs of others.
     pub fn progress_to_watch(&self, needs: &RingNeeds) -> Option<u64> {
         let behind = |past: &dyn Fn(&Submitted) -> bool| {
             self.submitted.iter().find(|work| past(work)).map(|work| work.progress_value)

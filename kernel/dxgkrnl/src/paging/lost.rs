@@ -42,8 +42,8 @@ impl PagingRing {
         self.last_done = number.raw();
     }
 
-    /// Buffers that wait for the node are given up, and the stage of locked content. Answers with the places that the content has left or was to
-    /// leave. The kernel ignores a later answer to a protection: nothing waits for that change any more.
+    /// Buffers that wait for the node are given up, and the stage of locked content. Answers with the places that the content has left or
+    /// was to leave. The kernel ignores a later answer to a protection: nothing waits for that change any more.
     #[must_use = "nothing is in these places any more"]
     pub fn lose_stage(&mut self) -> Vec<(Vec<WindowPages>, Vec<HeldRange>)> {
         self.ready.clear();

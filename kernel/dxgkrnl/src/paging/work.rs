@@ -1,5 +1,5 @@
-//! The works of the ring, in the order in which they were decided: queued behind what they wait for, being built, with the hardware. This part asks
-//! no other; `adapter::work` makes works of the memory manager's decisions.
+//! The works of the ring, in the order in which they were decided: queued behind what they wait for, being built, with the hardware. This
+//! part asks no other; `adapter::work` makes works of the memory manager's decisions.
 
 use std::collections::VecDeque;
 
