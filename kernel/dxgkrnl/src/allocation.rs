@@ -14,7 +14,7 @@ use wddm_types::{Blame, NtStatus, PAGE_BYTES, PageRun, VidPnSourceId};
 
 use crate::adapter::Adapter;
 use crate::allocations::{Allocation, AllocationNumber, Body, Renaming, ResourceBody, ResourceNumber};
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::memory::LIST_MAX;
 use crate::object::DeviceNumber;
 use crate::refusal::{invalid, no_memory, not_supported, refuse};

@@ -6,7 +6,7 @@ use vidmm::{AllocationId, Move, MoveKind};
 use wddm_types::{CpuPlace, CpuRun, PageRun};
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 
 impl Adapter {
     /// Pages that have returned to VidMm's pool are no client's any more. A page's next owner may have come in the call of VidMm that gave the

@@ -8,7 +8,7 @@ use wddm_types::{CpuPlace, CpuRun};
 
 use crate::adapter::Adapter;
 use crate::allocations::AllocationNumber;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::platform::{CpuCache, Platform};
 use crate::refusal::invalid;
 

@@ -12,7 +12,7 @@ use wddm_types::{GpuVa, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::driver::{ContextRequests, Driver};
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::DeviceNumber;
 
 /// Serves a driver's requests for allocations while it creates a device or a context.

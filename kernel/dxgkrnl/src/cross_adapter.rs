@@ -18,7 +18,8 @@ use kmt_calls::{FenceFlags, Refusal};
 use wddm_types::{AdapterIndex, PAGE_BYTES, PageRun, Pages, WordAddress};
 
 use crate::adapter::Adapter;
-use crate::machine::{Cx, Machine};
+use crate::effect::Cx;
+use crate::machine::Machine;
 use crate::refusal::no_memory;
 use crate::store::Store;
 use crate::sync::{CommonWord, News};

@@ -12,7 +12,7 @@ use crate::allocations::{
     Allocation, AllocationNumber, Body, DestructionNumber, Dying, Gone, ResourceBodyNumber, ResourceNumber,
 };
 use crate::due::Waiter;
-use crate::machine::{Answer, Cx, Token};
+use crate::effect::{Answer, Cx, Token};
 use crate::object::DeviceNumber;
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;

@@ -15,7 +15,7 @@ use vidsch::SuspendReasons;
 use wddm_types::{EngineId, NodeId};
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::{DeviceNumber, Queue, QueueNumber};
 
 impl Adapter {

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use kmt_calls::{Notification, NotificationKind, Refusal, Reply};
 use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
 
-use crate::machine::{Answer, Cx, Effect, Machine, Token};
+use crate::effect::{Answer, Cx, Effect, Token};
+use crate::machine::Machine;
 pub use crate::number::EventName;
 use crate::object::Process;
 use crate::refusal::refuse;

@@ -12,7 +12,7 @@ use wddm_types::{CpuVa, PageRun, Pasid, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::allocations::AllocationNumber;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::platform::IoMmu;
 use crate::refusal::no_memory;
 use crate::store::ObjectNumber;

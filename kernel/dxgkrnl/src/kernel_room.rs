@@ -5,7 +5,7 @@
 use wddm_types::{PageRun, Pages};
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 
 /// The pages by which they grow, where there are so many in one piece: 1 MiB.
 const GROWTH: Pages = Pages(256);

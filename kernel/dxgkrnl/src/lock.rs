@@ -19,7 +19,7 @@ use wddm_types::{Blame, CpuPlace, CpuRun, NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::allocations::AllocationNumber;
-use crate::machine::{Answer, Cx, Token};
+use crate::effect::{Answer, Cx, Token};
 use crate::refusal::{invalid, refuse};
 
 impl Adapter {

@@ -15,8 +15,8 @@ use crate::adapter::{Adapter, AdapterConfig, Names};
 use crate::call::{CreatedSurface, Needs};
 use crate::cpu_view;
 use crate::cross_adapter::CrossFences;
-use crate::effect::Heard;
-pub use crate::effect::{Answer, Cx, Effect, Token};
+
+use crate::effect::{Answer, Cx, Effect, Heard, Token};
 use crate::global_handle::GlobalHandles;
 use crate::keyed_mutex::KeyedMutexes;
 use crate::machine::account::Accounts;

@@ -21,8 +21,8 @@ use wddm_types::{GpuVa, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload};
 use crate::due::Waiter;
+use crate::effect::Cx;
 use crate::fence_log::Logs;
-use crate::machine::Cx;
 use crate::object::{Context, ContextNumber, Queue, QueueNumber};
 use crate::packet::check_private_data;
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};

@@ -23,7 +23,8 @@ use wddm_types::{AdapterIndex, PAGE_BYTES, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::due::Waiter;
-use crate::machine::{Answer, Cx, Effect, Machine, Token};
+use crate::effect::{Answer, Cx, Effect, Token};
+use crate::machine::Machine;
 use crate::quota::{Committed, Kind, OverQuota};
 
 /// Why a creation made nothing.

@@ -14,7 +14,8 @@ use vidsch::{OutOfBounds, OwnPriority};
 use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::{Adapter, Payload};
-use crate::machine::{Cx, Machine};
+use crate::effect::Cx;
+use crate::machine::Machine;
 use crate::number::SyncObjectNumber;
 use crate::object::{ContextNumber, DeviceNumber, QueueNumber};
 use crate::packet::{Handed, PacketContextNumber, Running};

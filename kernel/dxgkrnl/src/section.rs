@@ -16,8 +16,8 @@ use wddm_types::{AdapterIndex, CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages, Pro
 use crate::adapter::Adapter;
 use crate::allocation::Existing;
 use crate::coherency::see_cached;
-use crate::effect::MappingChange;
-use crate::machine::{Cx, Machine};
+use crate::effect::{Cx, MappingChange};
+use crate::machine::Machine;
 use crate::quota::Commitments;
 use crate::refusal::{invalid, no_memory, not_supported};
 use crate::scarcity::{Lack, NotCreated};

@@ -15,7 +15,7 @@ use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::breach::Breach;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::{ContextNumber, DeviceNumber};
 use crate::packet::PacketContextNumber;
 use crate::store::ObjectNumber;

@@ -8,7 +8,7 @@ use wddm_types::CpuRun;
 
 use crate::adapter::Adapter;
 use crate::breach::Breach;
-use crate::machine::Cx;
+use crate::effect::Cx;
 
 impl Adapter {
     /// Lets the driver acquire a range. Answers with what the CPU sees if the driver chose the address, and with `None` if

@@ -8,7 +8,7 @@ use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::due::{RingWait, Waiter};
-use crate::machine::{Answer, Cx, Effect, Token};
+use crate::effect::{Answer, Cx, Effect, Token};
 use crate::number::{FenceNumber, PagingWorkNumber};
 use crate::object::{DeviceNumber, PagingQueueNumber};
 use crate::paging::{Deferred, RingNeeds};

@@ -8,8 +8,8 @@ use wddm_types::{PageRun, SegmentId};
 
 use crate::adapter::Adapter;
 use crate::driver::Reported;
+use crate::effect::Cx;
 use crate::features::FeatureReport;
-use crate::machine::Cx;
 
 /// One segment.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
 use crate::adapter::Adapter;
 use crate::context_allocation::ContextAllocation;
 use crate::driver::Creating;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::number::FenceOpenNumber;
 use crate::object::{ContextNumber, Device, DeviceNumber, Object, QueueNumber, Terms};
 use crate::owners::{DeviceFacts, ProcessFacts};

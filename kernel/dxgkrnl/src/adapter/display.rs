@@ -12,7 +12,7 @@ use super::flip::Place;
 use crate::breach::Breach;
 use crate::display::{DisplayNews, Displays, Flip, Lent};
 use crate::due::Waiter;
-use crate::machine::{Answer, Cx, Effect, Token};
+use crate::effect::{Answer, Cx, Effect, Token};
 use crate::object::{DeviceNumber, QueueNumber};
 use crate::store::ObjectNumber;
 

@@ -13,8 +13,8 @@ use kmt_calls::Refusal;
 use wddm_types::{PAGE_BYTES, Pages, ProcessId};
 
 use super::Adapter;
+use crate::effect::Cx;
 use crate::fence_log::{LogPages, LogPool, QueueLogs};
-use crate::machine::Cx;
 use crate::refusal::no_memory;
 
 impl Adapter {

@@ -8,7 +8,7 @@ use wddm_types::{ProcessId, SegmentId, VidPnSourceId};
 
 use super::Adapter;
 use crate::display::{Displays, NextFlip, Primary};
-use crate::machine::{Answer, Cx, Token};
+use crate::effect::{Answer, Cx, Token};
 use crate::object::{DeviceNumber, QueueNumber};
 use crate::packet::{Listed, PacketContextNumber};
 use crate::queue::refused as queue_refused;

@@ -14,7 +14,7 @@ use wddm_types::{EngineId, NodeId, VidPnTargetId};
 
 use crate::adapter::Adapter;
 use crate::adapter::Names;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::packet::NodePreempted;
 use crate::store::ObjectNumber;
 

@@ -7,8 +7,7 @@ use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
 use crate::allocations::Gone;
-use crate::effect::MappingChange;
-use crate::machine::Cx;
+use crate::effect::{Cx, MappingChange};
 use crate::number::PagingWorkNumber;
 use crate::paging::{Awaited, GivenUp, PacketRing, RingQueue, Unanswered};
 use crate::start::create_paging_context;

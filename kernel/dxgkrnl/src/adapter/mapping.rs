@@ -6,8 +6,8 @@ use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::breach::Breach;
+use crate::effect::Cx;
 use crate::gpu_va::from_map;
-use crate::machine::Cx;
 
 impl Adapter {
     /// Maps the kernel's own pages into a space. Tables of the paging process are written at once; those of others by

@@ -7,7 +7,7 @@ use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
 use crate::allocations::AllocationNumber;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::memory::LIST_MAX;
 use crate::object::DeviceNumber;
 use crate::refusal::invalid;

@@ -22,7 +22,7 @@ use ddi::KmdQueue;
 use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::QueueNumber;
 use crate::packet::PacketContextNumber;
 

@@ -10,7 +10,7 @@ use super::Adapter;
 use super::flip::Place;
 use crate::allocations::AllocationNumber;
 use crate::display::{ComingMode, Displays, Mode};
-use crate::machine::{Answer, Cx, Effect, Token};
+use crate::effect::{Answer, Cx, Effect, Token};
 use crate::object::DeviceNumber;
 use crate::packet::Listed;
 use crate::refusal::{invalid, no_memory, refuse};

@@ -5,7 +5,7 @@ use vidmm::SpaceId;
 use wddm_types::{PageRun, ProcessId, SegmentId};
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 
 /// One allocation's pages within the GPU's reach, as the moves told add up.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use kmt_calls::Refusal;
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::{DeviceNumber, PagingQueueNumber};
 use crate::refusal::invalid;
 

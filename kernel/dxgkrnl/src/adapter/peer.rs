@@ -3,7 +3,7 @@
 use wddm_types::{AdapterIndex, PAGE_BYTES, Pages};
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 
 impl Adapter {
     /// Gives the adapter an inbox, if its driver has doorbells, its fences are native and its number has a lane. One for which there is

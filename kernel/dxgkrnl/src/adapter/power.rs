@@ -16,7 +16,7 @@ use vidmm::Sleep;
 use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
-use crate::machine::{Answer, Cx, Effect, Token};
+use crate::effect::{Answer, Cx, Effect, Token};
 use crate::scheduling_log::SchedulingLogs;
 
 impl Adapter {

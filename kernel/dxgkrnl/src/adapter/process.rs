@@ -11,7 +11,7 @@ use wddm_types::{GpuVa, ProcessId};
 use crate::adapter::Adapter;
 use crate::adapter::turns::priority_of;
 use crate::driver::{Creating, ProcessRequests};
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::{ProcessOnAdapter, Terms};
 use crate::owners::ProcessFacts;
 use crate::refusal::{from_driver, no_memory};

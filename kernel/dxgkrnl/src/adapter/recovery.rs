@@ -17,8 +17,8 @@ use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::driver::LateCall;
+use crate::effect::Cx;
 use crate::life::OnTimeout;
-use crate::machine::Cx;
 use crate::refusal::access_denied;
 use crate::scheduling::setup_bands;
 use crate::scheduling_log::SchedulingLogs;

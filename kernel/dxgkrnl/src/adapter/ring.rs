@@ -9,7 +9,7 @@ use wddm_types::{FencePoint, GpuVa, NodeId, PAGE_BYTES, Pages, ProcessId, Segmen
 
 use crate::adapter::{Adapter, Payload};
 use crate::due::{RingWait, Waiter};
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::number::{FenceNumber, PagingWorkNumber};
 use crate::paging::{NewBuffer, PacketRing, RingQueue};
 use crate::start::StartError;

@@ -9,8 +9,7 @@ use wddm_types::{CpuRun, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::cpu_view::WrittenPages;
-use crate::effect::{Heard, MappingChange};
-use crate::machine::Cx;
+use crate::effect::{Cx, Heard, MappingChange};
 use crate::number::PagingWorkNumber;
 use crate::paging::{Awaited, Due, Head, MediumChange, Unanswered, Written};
 use crate::store::ObjectNumber;

@@ -4,7 +4,7 @@ use ddi::KmdContext;
 use wddm_types::ProcessId;
 
 use super::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::scheduling_log::{Lent, LogPages, Logged, NODE_PAGES, SchedulingLogs};
 
 impl Adapter {

@@ -6,7 +6,7 @@ use wddm_types::{Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::breach::Breach;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::paging::{Borrowed, FreeSlot, Shown};
 use crate::start::StartError;
 

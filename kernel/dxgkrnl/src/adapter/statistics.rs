@@ -8,7 +8,7 @@ use vidmm::{SegmentGroup, SpaceTally};
 use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::DeviceNumber;
 use crate::tally::ProcessTally;
 

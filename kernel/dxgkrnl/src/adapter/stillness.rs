@@ -11,7 +11,7 @@ use vidsch::SuspendReasons;
 use wddm_types::{FencePoint, PhysicalAddress};
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::number::PagingWorkNumber;
 use crate::object::DeviceNumber;
 use crate::paging::Relocation;

@@ -9,7 +9,7 @@ use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
 use crate::due::Waiter;
-use crate::machine::{Answer, Cx};
+use crate::effect::{Answer, Cx};
 use crate::number::{DeviceNumber, EventName, FenceNumber, SyncObjectNumber, SyncOpenNumber, Token};
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;

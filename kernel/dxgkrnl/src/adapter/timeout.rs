@@ -32,7 +32,7 @@ use vidsch::{Hung, Passed, SeenPacket, SeenQueue, SuspendReasons};
 use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::{Context, ContextNumber, DeviceNumber, Queue, QueueNumber};
 use crate::packet::Running;
 use crate::store::ObjectNumber;

@@ -10,7 +10,7 @@ use vidsch::SuspendReasons;
 use wddm_types::{FencePoint, Pages, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::machine::{Cx, Effect};
+use crate::effect::{Cx, Effect};
 use crate::notification::RegistrationKind;
 use crate::number::PagingWorkNumber;
 use crate::object::{DeviceNumber, Terms};

@@ -12,7 +12,7 @@ use events::DoorbellTaken;
 use kmt_calls::{Refusal, Reply};
 
 use crate::adapter::Adapter;
-use crate::machine::{Answer, Cx, Effect, Token};
+use crate::effect::{Answer, Cx, Effect, Token};
 use crate::number::PagingWorkNumber;
 use crate::object::DoorbellNumber;
 use crate::refusal::{invalid, removed};

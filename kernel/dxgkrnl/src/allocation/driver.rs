@@ -11,7 +11,7 @@ use wddm_types::{Blame, NtStatus};
 
 use crate::adapter::Adapter;
 use crate::allocations::ResourceNumber;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::DeviceNumber;
 use crate::refusal::{from_driver, refuse};
 

@@ -7,7 +7,7 @@ use wddm_types::{NtStatus, PAGE_BYTES, SegmentId, SegmentSet};
 
 use crate::adapter::Adapter;
 use crate::allocations::ResourceNumber;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::refusal::invalid;
 use crate::scarcity::{Lack, NotCreated};
 

@@ -6,9 +6,8 @@ use wddm_types::RawHandle;
 use crate::adapter::Adapter;
 use crate::call::info::{info, result_of};
 use crate::call::{Turn, done};
+use crate::effect::{Answer, Cx};
 use crate::features;
-use crate::machine::Answer;
-use crate::machine::Cx;
 use crate::object::Object;
 use crate::refusal::invalid;
 

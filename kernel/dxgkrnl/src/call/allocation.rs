@@ -12,7 +12,7 @@ use crate::allocation::Created;
 use crate::call::keyed_mutex::Companions;
 use crate::call::share::SharedResource;
 use crate::call::{Turn, done};
-use crate::machine::{Answer, Cx};
+use crate::effect::{Answer, Cx};
 use crate::object::{DeviceNumber, Object};
 use crate::quota::Kind;
 use crate::refusal::invalid;

@@ -4,7 +4,7 @@ use kmt_calls::{CreatedPagingQueue, DeviceCall, Refusal, Reply};
 use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
-use crate::machine::{Answer, Cx};
+use crate::effect::{Answer, Cx};
 use crate::object::Object;
 
 impl Turn<'_> {

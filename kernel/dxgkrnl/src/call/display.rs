@@ -4,7 +4,7 @@ use kmt_calls::{DisplayCall, Refusal, Reply};
 
 use crate::adapter::{Adapter, Behind};
 use crate::call::{Turn, done};
-use crate::machine::{Answer, Cx};
+use crate::effect::{Answer, Cx};
 use crate::object::Object;
 use crate::refusal::invalid;
 

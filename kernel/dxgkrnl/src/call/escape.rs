@@ -7,8 +7,7 @@ use kmt_calls::{ESCAPE_BYTES_MAX, ESCAPE_DRIVER_PRIVATE, EscapeCall, EscapeFlags
 use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
-use crate::machine::Answer;
-use crate::machine::Cx;
+use crate::effect::{Answer, Cx};
 use crate::object::{DeviceNumber, Object};
 use crate::refusal::{from_driver, invalid, not_supported};
 

@@ -3,8 +3,8 @@
 use kmt_calls::{EventCall, Refusal, Reply};
 
 use crate::call::{Turn, done};
+use crate::effect::{Answer, Cx};
 use crate::event::Event;
-use crate::machine::{Answer, Cx};
 use crate::object::Object;
 
 impl Turn<'_> {

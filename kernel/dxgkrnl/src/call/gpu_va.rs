@@ -5,8 +5,8 @@ use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::adapter::update::UpdateRequest;
 use crate::call::{Turn, done};
+use crate::effect::{Answer, Cx};
 use crate::gpu_va::{MapCall, ReserveCall, UpdateContext};
-use crate::machine::{Answer, Cx};
 use crate::object::{DeviceNumber, Object};
 use crate::refusal::invalid;
 use crate::sync::PointUse;

@@ -4,7 +4,7 @@ use ddi::{GpuMmuCaps, GpuMmuFlags};
 use kmt_calls::{AdapterInfo, FeatureResult, SegmentInfo, Wddm30Caps};
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 
 pub(super) fn result_of(state: ddi::FeatureState) -> FeatureResult {
     FeatureResult {

@@ -4,9 +4,9 @@ use kmt_calls::{CreatedKeyedMutex, KeyedMutexCall, OpenSyncObjectRequest, Refusa
 use wddm_types::{AdapterIndex, Blame, NtStatus, RawHandle};
 
 use crate::call::{Turn, done};
+use crate::effect::{Answer, Cx};
 use crate::global_handle::Global;
 use crate::keyed_mutex::Acquire;
-use crate::machine::{Answer, Cx};
 use crate::object::{DeviceNumber, Object};
 use crate::refusal::{invalid, refuse};
 use crate::sync::{SyncObjectNumber, SyncOpenNumber};

@@ -5,8 +5,8 @@ use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::allocations::{AllocationNumber, InstanceName};
 use crate::call::Turn;
+use crate::effect::{Answer, Cx};
 use crate::lock::LockArguments;
-use crate::machine::{Answer, Cx};
 use crate::object::Object;
 
 impl Turn<'_> {

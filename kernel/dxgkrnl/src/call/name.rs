@@ -8,7 +8,7 @@ use wddm_types::{Blame, NtStatus};
 
 use crate::allocations::ResourceBodyNumber;
 use crate::call::{Turn, done};
-use crate::machine::{Answer, Cx};
+use crate::effect::{Answer, Cx};
 use crate::nt_handle::Shared;
 use crate::number::FenceNumber;
 use crate::refusal::{access_denied, invalid, refuse};

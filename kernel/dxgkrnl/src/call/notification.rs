@@ -4,7 +4,7 @@ use kmt_calls::{NotificationCall, Refusal, Reply};
 use wddm_types::RawHandle;
 
 use crate::call::{Turn, done};
-use crate::machine::Answer;
+use crate::effect::Answer;
 use crate::notification::RegistrationKind;
 use crate::object::Object;
 use crate::refusal::invalid;

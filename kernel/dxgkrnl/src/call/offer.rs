@@ -6,7 +6,7 @@ use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::allocations::AllocationNumber;
 use crate::call::{Turn, done};
-use crate::machine::{Answer, Cx};
+use crate::effect::{Answer, Cx};
 use crate::object::DeviceNumber;
 
 /// The allocations of a list.

@@ -6,7 +6,7 @@ use vidmm::AllocationId;
 use wddm_types::{AdapterIndex, Blame, NodeId, NtStatus, RawHandle};
 
 use crate::call::{Turn, done};
-use crate::machine::{Answer, Cx};
+use crate::effect::{Answer, Cx};
 use crate::object::{DeviceNumber, Object};
 use crate::packet::{ListEntry, Listed, PacketContextNumber, Submission, check_primaries};
 use crate::refusal::{invalid, not_supported, refuse};

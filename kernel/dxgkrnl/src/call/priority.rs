@@ -4,7 +4,7 @@ use kmt_calls::{PriorityCall, Refusal, Reply};
 use wddm_types::{AdapterIndex, Blame, NtStatus, RawHandle};
 
 use crate::call::{Turn, done};
-use crate::machine::{Answer, Cx};
+use crate::effect::{Answer, Cx};
 use crate::object::{CLASS_MAX, Object};
 use crate::refusal::{invalid, refuse};
 use crate::scheduling::{

@@ -5,7 +5,7 @@ use kmt_calls::{PropertyCall, Refusal, Reply};
 
 use crate::allocations::AllocationNumber;
 use crate::call::{Turn, done};
-use crate::machine::{Answer, Cx};
+use crate::effect::{Answer, Cx};
 use crate::refusal::invalid;
 
 impl Turn<'_> {

@@ -6,7 +6,7 @@ use wddm_types::{AdapterIndex, GpuVa, NodeId, RawHandle};
 use crate::adapter::NewDoorbell;
 use crate::call::sync::broadcast;
 use crate::call::{Turn, done};
-use crate::machine::{Answer, Cx};
+use crate::effect::{Answer, Cx};
 use crate::object::{Object, QueueNumber};
 use crate::queue::{Command, DoorbellWords};
 use crate::sync::PointUse;

@@ -3,7 +3,7 @@
 use kmt_calls::{ProcessAccess, Refusal, Reply, ResidencyCall};
 
 use crate::call::{Turn, done};
-use crate::machine::{Answer, Cx};
+use crate::effect::{Answer, Cx};
 
 impl Turn<'_> {
     pub(super) fn on_residency(&mut self, cx: &mut Cx<'_>, call: ResidencyCall) -> Result<Answer, Refusal> {

@@ -5,7 +5,7 @@ use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::allocations::{AllocationNumber, ResourceNumber};
 use crate::call::Turn;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::memory::LIST_MAX;
 use crate::notification::RegistrationNumber;
 use crate::number::{FenceNumber, FenceOpenNumber};

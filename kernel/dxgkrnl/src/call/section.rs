@@ -4,7 +4,7 @@ use kmt_calls::{Call, CreatedSection, Refusal, Reply, SectionCall};
 use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
-use crate::machine::{Answer, Cx};
+use crate::effect::{Answer, Cx};
 use crate::object::Object;
 use crate::scarcity::NotCreated;
 

@@ -5,7 +5,7 @@ use wddm_types::{Luid, NodeId, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
-use crate::machine::{Answer, Cx};
+use crate::effect::{Answer, Cx};
 use crate::nt_handle::Shared;
 use crate::refusal::{access_denied, from_driver, invalid};
 

@@ -10,8 +10,8 @@ use wddm_types::{AdapterIndex, NtStatus, RawHandle, VidPnTargetId};
 
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
+use crate::effect::{Answer, Cx};
 use crate::event::EventName;
-use crate::machine::{Answer, Cx};
 use crate::number::FenceNumber;
 use crate::object::{DeviceNumber, Object};
 use crate::packet::{PacketContextNumber, Signal};

@@ -6,8 +6,8 @@ use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::allocations::ResourceNumber;
 use crate::call::{Turn, done};
+use crate::effect::{Answer, Cx};
 use crate::global_handle::{GLOBAL_HANDLES_MAX, Global};
-use crate::machine::{Answer, Cx};
 use crate::nt_handle::Shared;
 use crate::object::{DeviceNumber, Object};
 use crate::refusal::{invalid, no_memory};

@@ -4,7 +4,8 @@ use events::Event;
 use kmt_calls::Refusal;
 use wddm_types::{AdapterIndex, ProcessId};
 
-use crate::machine::{Cx, Machine};
+use crate::effect::Cx;
+use crate::machine::Machine;
 use crate::scarcity::Lacking;
 
 /// How a turn ended; the adapter that it touched has settled.

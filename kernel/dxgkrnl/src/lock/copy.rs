@@ -9,7 +9,7 @@ use wddm_types::{PAGE_BYTES, PageRun};
 
 use crate::adapter::Adapter;
 use crate::cpu_view::{Shown, WrittenPages};
-use crate::machine::Cx;
+use crate::effect::Cx;
 
 impl Adapter {
     /// An allocation was locked for the first time.

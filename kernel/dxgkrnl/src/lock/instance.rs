@@ -16,7 +16,7 @@ use vidmm::{AllocationId, OfferFlags, OfferPriority};
 
 use crate::adapter::Adapter;
 use crate::allocations::AllocationNumber;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::packet::{ListEntry, Listed};
 use crate::refusal::invalid;
 

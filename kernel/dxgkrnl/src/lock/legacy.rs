@@ -17,7 +17,7 @@ use super::waiting::WaitingLockNumber;
 use crate::adapter::Adapter;
 use crate::allocations::AllocationNumber;
 use crate::due::Waiter;
-use crate::machine::{Answer, Cx, Effect, Token};
+use crate::effect::{Answer, Cx, Effect, Token};
 use crate::object::DeviceNumber;
 use crate::refusal::{invalid, refuse};
 use crate::store::ObjectNumber;

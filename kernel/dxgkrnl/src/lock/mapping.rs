@@ -6,8 +6,7 @@ use vidmm::{AllocationId, WindowMap, WindowPages};
 use wddm_types::{CpuRun, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::effect::{Heard, MappingChange};
-use crate::machine::Cx;
+use crate::effect::{Cx, Heard, MappingChange};
 
 impl Adapter {
     /// The mapping of an allocation, made if this is its first lock. Pages that must be lent first it shows

@@ -20,7 +20,7 @@ use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
 use crate::allocations::{AllocationNumber, InstanceName};
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::refusal::no_memory;
 use crate::store::ObjectNumber;
 

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wddm_types::ProcessId;
 
-use crate::machine::{Cx, Machine};
+use crate::effect::Cx;
+use crate::machine::Machine;
 use crate::quota::{AccountId, Admission, Committed, Kind, Left, Quota, QuotaLeft};
 
 /// The accounts that processes have.

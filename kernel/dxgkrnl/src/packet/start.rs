@@ -10,7 +10,7 @@ use super::list::driver_list;
 use super::work::{Packet, Portion, Work};
 use super::{DmaBufferNumber, PacketContextNumber, Packets};
 use crate::driver::Driver;
-use crate::machine::Cx;
+use crate::effect::Cx;
 
 /// A packet, or its next part, on its way to the driver.
 pub struct Starting {

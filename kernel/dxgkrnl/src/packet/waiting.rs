@@ -5,7 +5,7 @@ use kmt_calls::PatchLocationItem;
 use vidmm::AllocationId;
 
 use super::{ListEntry, PacketContextNumber, Packets};
-use crate::machine::Token;
+use crate::effect::Token;
 use crate::number::FenceNumber;
 use crate::object::DeviceNumber;
 

@@ -7,7 +7,7 @@ use wddm_types::{GpuVa, PAGE_BYTES, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::breach::Breach;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::number::PagingWorkNumber;
 use crate::paging::operation::{Asked, Names, as_paging_op, copied_entries, device_pages};
 use crate::paging::pool::{Buffer, Content};

@@ -8,8 +8,8 @@ use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::driver::Creating;
+use crate::effect::Cx;
 use crate::gpu_va::UpdateContext;
-use crate::machine::Cx;
 use crate::object::{Context, ContextNumber, DeviceNumber};
 use crate::refusal::{from_driver, invalid, not_supported};
 use crate::scheduling::AnyContext;

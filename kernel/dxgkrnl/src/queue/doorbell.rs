@@ -25,7 +25,7 @@ use self::connection::{Change, Connection};
 use self::lent::LentDoorbells;
 use crate::breach::Breach;
 use crate::driver::EntryPoints;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::{DeviceNumber, DoorbellNumber, QueueNumber};
 use crate::platform::Shown;
 use crate::refusal::{from_driver, not_supported, removed};

@@ -5,7 +5,7 @@ use vidsch::{Packet, SoftwareTurn};
 
 use super::refused;
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::number::FenceNumber;
 use crate::object::QueueNumber;
 use crate::packet::Signal;

@@ -11,7 +11,7 @@ use super::AnyContext;
 use crate::adapter::Adapter;
 use crate::breach::Breach;
 use crate::driver::EntryPoints;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::ContextNumber;
 
 /// Tells a driver with hardware queues how to share its engines out.

@@ -19,7 +19,7 @@ use super::lifetime::{NewFence, NewMonitored};
 use super::open::Opened;
 use crate::adapter::Adapter;
 use crate::breach::Breach;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::number::FenceNumber;
 use crate::object::DeviceNumber;
 use crate::refusal::no_memory;

@@ -23,7 +23,7 @@ use wddm_types::{CpuVa, GpuVa, ProcessId, RawHandle};
 
 use super::open::Opened;
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::number::{FenceNumber, FenceOpenNumber};
 use crate::object::DeviceNumber;
 use crate::refusal::{invalid, not_supported};

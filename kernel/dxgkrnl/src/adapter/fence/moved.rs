@@ -17,7 +17,7 @@ use vidmm::{AllocationId, VidMm};
 use wddm_types::SegmentId;
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::platform::BusMemory;
 use crate::sync::{Fence, Synchronization};
 

@@ -6,7 +6,7 @@ use shared_words::ClientAccess;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::refusal::no_memory;
 use crate::sync::{Home, MappedPage, TakenWord, Which};
 use crate::word_page::WORD_STRIDE;

@@ -14,7 +14,7 @@ use wddm_types::VidPnTargetId;
 use super::lifetime::{NewFence, NewMonitored};
 use crate::adapter::Adapter;
 use crate::breach::Breach;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::number::{FenceNumber, FenceOpenNumber};
 use crate::object::DeviceNumber;
 use crate::refusal::{from_driver, invalid, not_supported};

@@ -11,7 +11,7 @@ use shared_words::Word;
 use super::moved::MonitoredWords;
 use crate::adapter::Adapter;
 use crate::breach::Breach;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::number::FenceNumber;
 use crate::store::ObjectNumber;
 use crate::sync::{Fence, News};

@@ -22,7 +22,7 @@ use crate::adapter::Adapter;
 use crate::adapter::interrupt::NativeSignals;
 use crate::adapter::{LogNews, Names};
 use crate::breach::Breach;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::number::FenceNumber;
 use crate::object::{DeviceNumber, Queue, QueueNumber};
 use crate::store::ObjectNumber;

@@ -16,7 +16,7 @@ use kmt_calls::{CreatedFence, Refusal};
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::DeviceNumber;
 use crate::refusal::no_memory;
 use crate::sync::{CommonWord, FenceSlot, FenceView, Home, TakenWord, Which};

@@ -12,8 +12,8 @@ use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::breach::Breach;
+use crate::effect::Cx;
 use crate::fence_log::{Entry, LogKind, Source};
-use crate::machine::Cx;
 use crate::number::{FenceNumber, FenceOpenNumber, QueueNumber};
 use crate::object::{Object, Process};
 use crate::store::ObjectNumber;

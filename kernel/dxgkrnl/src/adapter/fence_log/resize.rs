@@ -7,7 +7,7 @@ use events::DoorbellTaken;
 
 use super::Names;
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::number::QueueNumber;
 
 impl Adapter {

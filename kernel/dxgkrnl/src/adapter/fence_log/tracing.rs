@@ -14,7 +14,7 @@ use kmt_calls::QueuedFence;
 
 use super::Names;
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::{Object, Process, QueueNumber};
 use crate::store::ObjectNumber;
 

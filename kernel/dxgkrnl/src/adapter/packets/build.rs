@@ -6,7 +6,7 @@ use kmt_calls::{DeviceState, Refusal};
 use wddm_types::{Blame, NtStatus};
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::DeviceNumber;
 use crate::packet::{Built, PacketContextNumber, Source, Written};
 use crate::refusal::{no_memory, refuse, removed};

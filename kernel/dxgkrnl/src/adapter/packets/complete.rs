@@ -7,7 +7,7 @@ use vidsch::{Faulted, PacketFenceId, ReportBreach};
 use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::packet::{ContextFacts, Finished, InFlight, PacketContextNumber};
 use crate::store::ObjectNumber;
 use crate::suspension::Leaving;

@@ -6,7 +6,7 @@ use vidmm::SpaceId;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::packet::{BufferPlace, DmaBufferNumber, PacketContextNumber, Pooled, dma_buffer_segments};
 use crate::store::ObjectNumber;
 

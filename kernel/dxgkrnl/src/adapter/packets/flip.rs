@@ -7,7 +7,7 @@ use kmt_calls::Refusal;
 use vidmm::{AllocationId, Cut, EvictFlags, Portion, PortionError, Use};
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::DeviceNumber;
 use crate::packet::{ListEntry, Listed, PacketContextNumber, driver_list};
 

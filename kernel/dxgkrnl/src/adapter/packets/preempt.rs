@@ -12,7 +12,7 @@ use vidsch::{AnswerBreach, NodeStep, PacketFenceId, PacketOf, PreemptionNumber, 
 use wddm_types::{EngineId, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload};
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::packet::{Back, InFlight, NodePreempted, PacketContextNumber};
 use crate::store::ObjectNumber;
 use crate::tally::Fate;

@@ -7,8 +7,8 @@ use kmt_calls::Refusal;
 use wddm_types::GpuVa;
 
 use crate::adapter::Adapter;
+use crate::effect::Cx;
 use crate::gpu_va::from_map;
-use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::packet::{Built, ListEntry, Listed, PacketContextNumber, Presented, Source, Work};
 use crate::refusal::not_supported;

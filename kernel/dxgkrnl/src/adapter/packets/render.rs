@@ -13,7 +13,7 @@ use vidsch::{Packet as Queued, SubmitError};
 use wddm_types::{Blame, GpuVa, NtStatus};
 
 use crate::adapter::{Adapter, Payload};
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::DeviceNumber;
 use crate::packet::{
     Built, DmaBufferNumber, ListEntry, PacketContextNumber, Source, Work, check_private_data, driver_list, uses_of,

@@ -15,7 +15,7 @@ use vidsch::{Aborted, AfterReset, Hung, PacketFenceId};
 use wddm_types::{EngineId, NodeId};
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::packet::PacketContextNumber;
 use crate::store::ObjectNumber;
 

@@ -12,7 +12,7 @@ use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload};
 use crate::due::Waiter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::packet::{Handed, PacketContextNumber, Refused, Starting};
 use crate::paging::Ready;
 use crate::scheduling::AnyContext;

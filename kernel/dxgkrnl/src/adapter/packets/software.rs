@@ -9,7 +9,7 @@ use vidsch::{Packet as Queued, QueueId, SoftwareTurn, SubmitError, Unstarted};
 
 use crate::adapter::{Adapter, Payload};
 use crate::display::Flip;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::number::FenceNumber;
 use crate::object::QueueNumber;
 use crate::packet::{BroadcastEnd, PacketContextNumber, Signal, SoftwareNumber, SoftwareStep};

@@ -20,7 +20,7 @@ use wddm_types::{Blame, FencePoint, NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::due::Waiter;
-use crate::machine::{Answer, Cx, Effect, Token};
+use crate::effect::{Answer, Cx, Effect, Token};
 use crate::number::FenceNumber;
 use crate::object::DeviceNumber;
 use crate::packet::{

@@ -5,7 +5,7 @@ use vidmm::AllocationId;
 use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::DeviceNumber;
 use crate::packet::PacketContextNumber;
 

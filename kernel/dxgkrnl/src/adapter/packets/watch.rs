@@ -5,7 +5,7 @@ use vidsch::PacketOf;
 use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::DeviceNumber;
 use crate::packet::{PacketContextNumber, Running};
 use crate::suspension::Leaving;

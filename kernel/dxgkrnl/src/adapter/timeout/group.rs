@@ -14,7 +14,7 @@ use vidsch::{GroupEnd, Hung, HungStep, SuspendReasons};
 use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::object::DeviceNumber;
 use crate::suspension::Leaving;
 

@@ -8,7 +8,7 @@ use vidsch::{Hung, Passed, RingStep, Suspend, SuspendReasons, SuspensionNumber};
 
 use crate::adapter::Adapter;
 use crate::breach::Breach;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::suspension::{Leaving, Suspendable};
 
 impl Adapter {
