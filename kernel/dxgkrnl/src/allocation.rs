@@ -16,7 +16,7 @@ use crate::adapter::Adapter;
 use crate::allocations::{Allocation, AllocationNumber, Body, Renaming, ResourceBody, ResourceNumber};
 use crate::effect::Cx;
 use crate::memory::LIST_MAX;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::refusal::{invalid, no_memory, not_supported, refuse};
 use crate::scarcity::{Lack, NotCreated};
 use crate::store::ObjectNumber;

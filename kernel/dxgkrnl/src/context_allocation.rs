@@ -13,7 +13,7 @@ use wddm_types::{GpuVa, Pages, ProcessId};
 use crate::adapter::Adapter;
 use crate::driver::{ContextRequests, Driver};
 use crate::effect::Cx;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 
 /// Serves a driver's requests for allocations while it creates a device or a context.
 pub struct ContextHost<'a> {

@@ -13,7 +13,7 @@ use crate::allocations::{
 };
 use crate::due::Waiter;
 use crate::effect::{Answer, Cx, Token};
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 

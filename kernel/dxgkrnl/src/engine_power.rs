@@ -16,7 +16,8 @@ use wddm_types::{EngineId, NodeId};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::object::{DeviceNumber, Queue, QueueNumber};
+use crate::number::{DeviceNumber, QueueNumber};
+use crate::object::Queue;
 
 impl Adapter {
     /// Interrupt 20.

@@ -13,7 +13,7 @@ pub use update::{Asked, Left, UpdateContext, Updates};
 use crate::adapter::Adapter;
 use crate::allocations::AllocationNumber;
 use crate::effect::{Answer, Cx, Token};
-use crate::object::{DeviceNumber, PagingQueueNumber};
+use crate::number::{DeviceNumber, PagingQueueNumber};
 use crate::refusal::{invalid, no_memory, not_supported, refuse};
 use crate::store::ObjectNumber;
 

@@ -28,7 +28,8 @@ use wddm_types::{PageRun, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Machine;
-use crate::object::{DeviceNumber, Object, Process};
+use crate::number::DeviceNumber;
+use crate::object::{Object, Process};
 use crate::quota::Commitments;
 use crate::section::Section;
 use crate::store::{ObjectNumber, Store};

@@ -10,7 +10,10 @@ use crate::context_allocation::ContextAllocation;
 use crate::fence_log::{LogPool, Logs};
 use crate::handle::HandleTable;
 use crate::notification::RegistrationNumber;
-use crate::number::{AllocationNumber, FenceNumber, FenceOpenNumber, ResourceNumber};
+use crate::number::{
+    AllocationNumber, ContextNumber, DeviceNumber, DoorbellNumber, FenceNumber, FenceOpenNumber, PagingQueueNumber,
+    QueueNumber, ResourceNumber,
+};
 use crate::packet::PacketContextNumber;
 use crate::queue::Feed;
 use crate::store::Store;
@@ -18,7 +21,6 @@ use crate::sync::SyncOpenNumber;
 use crate::system_handle::SystemHandles;
 use crate::word_page::WordPages;
 
-pub use crate::number::{ContextNumber, DeviceNumber, DoorbellNumber, PagingQueueNumber, QueueNumber};
 /// A process as the whole kernel knows it.
 pub struct Process {
     /// Its handles.

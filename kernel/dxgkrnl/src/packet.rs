@@ -66,8 +66,8 @@ use std::collections::{BTreeMap, VecDeque};
 use ddi::{PacketCaps, PreemptionGranularity};
 use vidsch::NodeTerms;
 
+use crate::number::DeviceNumber;
 pub use crate::number::PacketContextNumber;
-use crate::object::DeviceNumber;
 use crate::store::{Store, object_number};
 pub use build::{Built, Source, Written};
 pub use context::ContextFacts;

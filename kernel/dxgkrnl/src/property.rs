@@ -7,7 +7,7 @@ use vidmm::{Location, PropertyError, PropertyUpdate};
 use crate::adapter::Adapter;
 use crate::allocations::AllocationNumber;
 use crate::effect::Cx;
-use crate::object::PagingQueueNumber;
+use crate::number::PagingQueueNumber;
 use crate::refusal::{from_driver, invalid, no_memory, not_supported};
 
 impl Adapter {

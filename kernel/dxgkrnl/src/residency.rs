@@ -11,7 +11,7 @@ use wddm_types::{NtStatus, ProcessId};
 use crate::adapter::Adapter;
 use crate::allocations::AllocationNumber;
 use crate::effect::Cx;
-use crate::object::{DeviceNumber, PagingQueueNumber};
+use crate::number::{DeviceNumber, PagingQueueNumber};
 use crate::refusal::{invalid, no_memory, refuse};
 use crate::store::ObjectNumber;
 

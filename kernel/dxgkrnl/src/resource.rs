@@ -9,7 +9,7 @@ use wddm_types::RawHandle;
 use crate::adapter::Adapter;
 use crate::allocations::{Allocation, AllocationNumber, Renaming, ResourceBodyNumber, ResourceNumber};
 use crate::effect::Cx;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 

@@ -16,7 +16,7 @@ use wddm_types::{FencePoint, ProcessId};
 use crate::adapter::Adapter;
 use crate::breach::Breach;
 use crate::effect::Cx;
-use crate::object::{ContextNumber, DeviceNumber};
+use crate::number::{ContextNumber, DeviceNumber};
 use crate::packet::PacketContextNumber;
 use crate::store::ObjectNumber;
 

@@ -9,8 +9,7 @@ use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 use crate::adapter::Adapter;
 use crate::due::{RingWait, Waiter};
 use crate::effect::{Answer, Cx, Effect, Token};
-use crate::number::{FenceNumber, PagingWorkNumber};
-use crate::object::{DeviceNumber, PagingQueueNumber};
+use crate::number::{DeviceNumber, FenceNumber, PagingQueueNumber, PagingWorkNumber};
 use crate::paging::{Deferred, RingNeeds};
 use crate::store::ObjectNumber;
 

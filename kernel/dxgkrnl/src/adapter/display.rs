@@ -13,7 +13,7 @@ use crate::breach::Breach;
 use crate::display::{DisplayNews, Displays, Flip, Lent};
 use crate::due::Waiter;
 use crate::effect::{Answer, Cx, Effect, Token};
-use crate::object::{DeviceNumber, QueueNumber};
+use crate::number::{DeviceNumber, QueueNumber};
 use crate::store::ObjectNumber;
 
 impl Adapter {

@@ -9,7 +9,7 @@ use wddm_types::{GpuVa, Pages, ProcessId, WordAddress};
 use super::Adapter;
 use crate::allocations::AllocationNumber;
 use crate::effect::Cx;
-use crate::object::{DeviceNumber, DoorbellNumber, QueueNumber};
+use crate::number::{DeviceNumber, DoorbellNumber, QueueNumber};
 use crate::platform::Shown;
 use crate::queue::{DoorbellUse, DoorbellWords, Doorbells, LentToDoorbells, doorbell_status};
 use crate::refusal::{invalid, no_memory, removed};

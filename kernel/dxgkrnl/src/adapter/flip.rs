@@ -9,7 +9,7 @@ use wddm_types::{ProcessId, SegmentId, VidPnSourceId};
 use super::Adapter;
 use crate::display::{Displays, NextFlip, Primary};
 use crate::effect::{Answer, Cx, Token};
-use crate::object::{DeviceNumber, QueueNumber};
+use crate::number::{DeviceNumber, QueueNumber};
 use crate::packet::{Listed, PacketContextNumber};
 use crate::queue::refused as queue_refused;
 use crate::refusal::no_memory;

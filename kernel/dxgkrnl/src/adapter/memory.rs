@@ -9,7 +9,7 @@ use crate::adapter::Adapter;
 use crate::allocations::AllocationNumber;
 use crate::effect::Cx;
 use crate::memory::LIST_MAX;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::refusal::invalid;
 
 /// The most that a queue's last-queued word may run ahead of its progress fence. The word is user-writable, so it is a

@@ -23,7 +23,7 @@ use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::object::QueueNumber;
+use crate::number::QueueNumber;
 use crate::packet::PacketContextNumber;
 
 impl Adapter {

@@ -11,7 +11,7 @@ use super::flip::Place;
 use crate::allocations::AllocationNumber;
 use crate::display::{ComingMode, Displays, Mode};
 use crate::effect::{Answer, Cx, Effect, Token};
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::packet::Listed;
 use crate::refusal::{invalid, no_memory, refuse};
 

@@ -5,7 +5,7 @@ use kmt_calls::Refusal;
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::object::{DeviceNumber, PagingQueueNumber};
+use crate::number::{DeviceNumber, PagingQueueNumber};
 use crate::refusal::invalid;
 
 impl Adapter {

@@ -9,7 +9,7 @@ use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::tally::ProcessTally;
 
 impl Adapter {

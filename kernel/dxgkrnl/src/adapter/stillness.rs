@@ -12,8 +12,7 @@ use wddm_types::{FencePoint, PhysicalAddress};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::number::PagingWorkNumber;
-use crate::object::DeviceNumber;
+use crate::number::{DeviceNumber, PagingWorkNumber};
 use crate::paging::Relocation;
 use crate::store::ObjectNumber;
 use crate::suspension::Suspendable;

@@ -33,7 +33,8 @@ use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::object::{Context, ContextNumber, DeviceNumber, Queue, QueueNumber};
+use crate::number::{ContextNumber, DeviceNumber, QueueNumber};
+use crate::object::{Context, Queue};
 use crate::packet::Running;
 use crate::store::ObjectNumber;
 use crate::suspension::{Leaving, Suspendable};

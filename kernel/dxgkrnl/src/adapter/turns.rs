@@ -12,8 +12,8 @@ use wddm_types::{FencePoint, Pages, ProcessId};
 use crate::adapter::Adapter;
 use crate::effect::{Cx, Effect};
 use crate::notification::RegistrationKind;
-use crate::number::PagingWorkNumber;
-use crate::object::{DeviceNumber, Terms};
+use crate::number::{DeviceNumber, PagingWorkNumber};
+use crate::object::Terms;
 use crate::owners::ProcessFacts;
 use crate::store::ObjectNumber;
 

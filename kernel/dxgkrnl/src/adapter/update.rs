@@ -13,8 +13,7 @@ use crate::due::Waiter;
 use crate::effect::{Answer, Cx, Effect, Token};
 use crate::gpu_va::{Asked, Left, UpdateContext, from_map, protection, reserved};
 use crate::memory::LIST_MAX;
-use crate::number::{AllocationNumber, FenceNumber};
-use crate::object::DeviceNumber;
+use crate::number::{AllocationNumber, DeviceNumber, FenceNumber};
 use crate::refusal::{invalid, no_memory, removed};
 use crate::store::ObjectNumber;
 

@@ -13,8 +13,7 @@ use kmt_calls::{Refusal, Reply};
 
 use crate::adapter::Adapter;
 use crate::effect::{Answer, Cx, Effect, Token};
-use crate::number::PagingWorkNumber;
-use crate::object::DoorbellNumber;
+use crate::number::{DoorbellNumber, PagingWorkNumber};
 use crate::refusal::{invalid, removed};
 use crate::store::ObjectNumber;
 

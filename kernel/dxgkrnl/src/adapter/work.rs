@@ -10,7 +10,7 @@ use wddm_types::{PAGE_BYTES, PageRun, ProcessId};
 use crate::adapter::{Adapter, Payload};
 use crate::allocations::Gone;
 use crate::effect::Cx;
-use crate::object::PagingQueueNumber;
+use crate::number::PagingQueueNumber;
 use crate::paging::{NewWork, causes, empty_work, part_that_leaves};
 use crate::store::ObjectNumber;
 

@@ -12,7 +12,7 @@ use wddm_types::{Blame, NtStatus};
 use crate::adapter::Adapter;
 use crate::allocations::ResourceNumber;
 use crate::effect::Cx;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::refusal::{from_driver, refuse};
 
 impl Adapter {

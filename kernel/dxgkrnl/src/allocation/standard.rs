@@ -12,7 +12,7 @@ use wddm_types::{Blame, NtStatus};
 use super::{Created, Creation, PRIVATE_DATA_MAX};
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::refusal::{from_driver, invalid, not_supported, refuse};
 use crate::scarcity::NotCreated;
 

@@ -8,7 +8,8 @@ use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
-use crate::object::{DeviceNumber, Object};
+use crate::number::DeviceNumber;
+use crate::object::Object;
 use crate::refusal::{from_driver, invalid, not_supported};
 
 /// `D3DKMT_ESCAPETYPE`: the last number that has a meaning, and those of the window manager.

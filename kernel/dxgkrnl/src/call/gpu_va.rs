@@ -7,7 +7,8 @@ use crate::adapter::update::UpdateRequest;
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
 use crate::gpu_va::{MapCall, ReserveCall, UpdateContext};
-use crate::object::{DeviceNumber, Object};
+use crate::number::DeviceNumber;
+use crate::object::Object;
 use crate::refusal::invalid;
 use crate::sync::PointUse;
 

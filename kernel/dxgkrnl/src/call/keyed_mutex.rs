@@ -7,7 +7,8 @@ use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
 use crate::global_handle::Global;
 use crate::keyed_mutex::Acquire;
-use crate::object::{DeviceNumber, Object};
+use crate::number::DeviceNumber;
+use crate::object::Object;
 use crate::refusal::{invalid, refuse};
 use crate::sync::{SyncObjectNumber, SyncOpenNumber};
 

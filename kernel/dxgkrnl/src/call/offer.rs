@@ -7,7 +7,7 @@ use wddm_types::{AdapterIndex, RawHandle};
 use crate::allocations::AllocationNumber;
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 
 /// The allocations of a list.
 struct Offerable {

@@ -7,7 +7,8 @@ use wddm_types::{AdapterIndex, Blame, NodeId, NtStatus, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
-use crate::object::{DeviceNumber, Object};
+use crate::number::DeviceNumber;
+use crate::object::Object;
 use crate::packet::{ListEntry, Listed, PacketContextNumber, Submission, check_primaries};
 use crate::refusal::{invalid, not_supported, refuse};
 

@@ -7,7 +7,8 @@ use crate::adapter::NewDoorbell;
 use crate::call::sync::broadcast;
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
-use crate::object::{Object, QueueNumber};
+use crate::number::QueueNumber;
+use crate::object::Object;
 use crate::queue::{Command, DoorbellWords};
 use crate::sync::PointUse;
 

@@ -8,8 +8,10 @@ use crate::call::Turn;
 use crate::effect::Cx;
 use crate::memory::LIST_MAX;
 use crate::notification::RegistrationNumber;
-use crate::number::{FenceNumber, FenceOpenNumber};
-use crate::object::{ContextNumber, DeviceNumber, DoorbellNumber, Object, PagingQueueNumber, QueueNumber};
+use crate::number::{
+    ContextNumber, DeviceNumber, DoorbellNumber, FenceNumber, FenceOpenNumber, PagingQueueNumber, QueueNumber,
+};
+use crate::object::Object;
 use crate::packet::Listed;
 use crate::refusal::invalid;
 use crate::sync::{POINTS_MAX, PointUse};

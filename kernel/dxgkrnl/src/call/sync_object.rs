@@ -9,7 +9,8 @@ use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
 use crate::global_handle::{GLOBAL_HANDLES_MAX, Global};
 use crate::nt_handle::Shared;
-use crate::object::{DeviceNumber, Object};
+use crate::number::DeviceNumber;
+use crate::object::Object;
 use crate::refusal::{invalid, no_memory};
 use crate::sync::{SyncObjectNumber, SyncOpenNumber};
 

@@ -8,7 +8,7 @@ use wddm_types::{AdapterIndex, NtStatus, RawHandle};
 use crate::allocations::{AllocationNumber, ResourceNumber};
 use crate::call::Turn;
 use crate::memory::LIST_MAX;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::refusal::invalid;
 
 /// The allocations that a target names, and the resource if the caller named them through it.

@@ -18,7 +18,7 @@ use crate::adapter::Adapter;
 use crate::allocations::AllocationNumber;
 use crate::due::Waiter;
 use crate::effect::{Answer, Cx, Effect, Token};
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::refusal::{invalid, refuse};
 use crate::store::ObjectNumber;
 

@@ -12,8 +12,7 @@ use super::uses::Uses;
 use super::work::{Packet, Work};
 use super::{Nodes, PacketContextNumber, Packets};
 use crate::context_allocation::ContextAllocation;
-use crate::number::FenceNumber;
-use crate::object::DeviceNumber;
+use crate::number::{DeviceNumber, FenceNumber};
 
 /// What a packet context is, from its creation on.
 #[derive(Clone, Copy)]

@@ -14,7 +14,7 @@ use kmt_calls::SignalFlags;
 use vidmm::AllocationId;
 
 use crate::display::Flip;
-use crate::event::EventName;
+use crate::number::EventName;
 use crate::number::FenceNumber;
 use crate::packet::{PacketContextNumber, SoftwareNumber};
 use crate::store::ObjectNumber;

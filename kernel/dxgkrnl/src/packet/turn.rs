@@ -5,7 +5,7 @@ use vidmm::AllocationId;
 
 use super::work::{Binding, Bound, Packet, Work};
 use super::{Handed, Nodes, PacketContextNumber, Packets};
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 
 impl Packets {
     /// It is decided where the content of a suspended device with these contexts returns: from its turn on, its packets find it there.

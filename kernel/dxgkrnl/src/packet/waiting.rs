@@ -6,8 +6,7 @@ use vidmm::AllocationId;
 
 use super::{ListEntry, PacketContextNumber, Packets};
 use crate::effect::Token;
-use crate::number::FenceNumber;
-use crate::object::DeviceNumber;
+use crate::number::{DeviceNumber, FenceNumber};
 
 /// A submission that waits until its device runs again.
 pub struct WaitingRender {

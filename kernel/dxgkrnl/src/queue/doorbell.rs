@@ -26,7 +26,7 @@ use self::lent::LentDoorbells;
 use crate::breach::Breach;
 use crate::driver::EntryPoints;
 use crate::effect::Cx;
-use crate::object::{DeviceNumber, DoorbellNumber, QueueNumber};
+use crate::number::{DeviceNumber, DoorbellNumber, QueueNumber};
 use crate::platform::Shown;
 use crate::refusal::{from_driver, not_supported, removed};
 use crate::store::{ObjectNumber, Store};

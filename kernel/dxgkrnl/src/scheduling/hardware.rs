@@ -12,7 +12,7 @@ use crate::adapter::Adapter;
 use crate::breach::Breach;
 use crate::driver::EntryPoints;
 use crate::effect::Cx;
-use crate::object::ContextNumber;
+use crate::number::ContextNumber;
 
 /// Tells a driver with hardware queues how to share its engines out.
 // spec: sync §2.5

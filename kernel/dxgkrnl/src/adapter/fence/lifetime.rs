@@ -24,8 +24,7 @@ use wddm_types::{CpuVa, GpuVa, ProcessId, RawHandle};
 use super::open::Opened;
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::number::{FenceNumber, FenceOpenNumber};
-use crate::object::DeviceNumber;
+use crate::number::{DeviceNumber, FenceNumber, FenceOpenNumber};
 use crate::refusal::{invalid, not_supported};
 use crate::store::ObjectNumber;
 use crate::sync::{

@@ -25,7 +25,7 @@ use wddm_types::{GpuVa, NtStatus, PAGE_BYTES, Pages, ProcessId};
 use crate::adapter::Adapter;
 use crate::context_allocation::ContextAllocation;
 use crate::effect::Cx;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::refusal::{from_driver, no_memory, not_supported};
 use crate::sync::{LocalKind, LocalPage, LocalPlace, LocalWord};
 

@@ -24,8 +24,7 @@ use wddm_types::{NodeId, ProcessId, RawHandle};
 use super::lifetime::{NewFence, NewMonitored};
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::number::FenceOpenNumber;
-use crate::object::DeviceNumber;
+use crate::number::{DeviceNumber, FenceOpenNumber};
 use crate::sync::{CommonWord, FenceWord, ObjectType, check_affinity, check_flags};
 
 impl Adapter {

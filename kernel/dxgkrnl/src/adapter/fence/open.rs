@@ -11,8 +11,7 @@ use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::number::{FenceNumber, FenceOpenNumber};
-use crate::object::DeviceNumber;
+use crate::number::{DeviceNumber, FenceNumber, FenceOpenNumber};
 use crate::refusal::from_driver;
 use crate::store::ObjectNumber;
 use crate::sync::{FenceOpen, News, check_open};

@@ -23,8 +23,8 @@ use crate::adapter::interrupt::NativeSignals;
 use crate::adapter::{LogNews, Names};
 use crate::breach::Breach;
 use crate::effect::Cx;
-use crate::number::FenceNumber;
-use crate::object::{DeviceNumber, Queue, QueueNumber};
+use crate::number::{DeviceNumber, FenceNumber, QueueNumber};
+use crate::object::Queue;
 use crate::store::ObjectNumber;
 use crate::sync::News;
 

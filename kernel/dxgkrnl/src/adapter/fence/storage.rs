@@ -17,7 +17,7 @@ use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::refusal::no_memory;
 use crate::sync::{CommonWord, FenceSlot, FenceView, Home, TakenWord, Which};
 

@@ -15,7 +15,8 @@ use kmt_calls::QueuedFence;
 use super::Names;
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::object::{Object, Process, QueueNumber};
+use crate::number::QueueNumber;
+use crate::object::{Object, Process};
 use crate::store::ObjectNumber;
 
 impl Adapter {

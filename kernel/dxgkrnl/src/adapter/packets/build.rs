@@ -7,7 +7,7 @@ use wddm_types::{Blame, NtStatus};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::packet::{Built, PacketContextNumber, Source, Written};
 use crate::refusal::{no_memory, refuse, removed};
 

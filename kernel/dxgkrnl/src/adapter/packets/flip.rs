@@ -8,7 +8,7 @@ use vidmm::{AllocationId, Cut, EvictFlags, Portion, PortionError, Use};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::packet::{ListEntry, Listed, PacketContextNumber, driver_list};
 
 impl Adapter {

@@ -7,7 +7,7 @@ use kmt_calls::{PatchLocationItem, Refusal};
 use vidmm::{AllocationId, ReferenceError};
 
 use crate::adapter::Adapter;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::packet::{Binding, Bound, ListEntry, PacketContextNumber};
 
 impl Adapter {

@@ -9,7 +9,7 @@ use wddm_types::GpuVa;
 use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::gpu_va::from_map;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::packet::{Built, ListEntry, Listed, PacketContextNumber, Presented, Source, Work};
 use crate::refusal::not_supported;
 

@@ -14,7 +14,7 @@ use wddm_types::{Blame, GpuVa, NtStatus};
 
 use crate::adapter::{Adapter, Payload};
 use crate::effect::Cx;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::packet::{
     Built, DmaBufferNumber, ListEntry, PacketContextNumber, Source, Work, check_private_data, driver_list, uses_of,
 };

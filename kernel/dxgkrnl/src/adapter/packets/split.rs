@@ -21,8 +21,7 @@ use wddm_types::{Blame, FencePoint, NtStatus, ProcessId};
 use crate::adapter::Adapter;
 use crate::due::Waiter;
 use crate::effect::{Answer, Cx, Effect, Token};
-use crate::number::FenceNumber;
-use crate::object::DeviceNumber;
+use crate::number::{DeviceNumber, FenceNumber};
 use crate::packet::{
     Bound, ListEntry, PacketContextNumber, Portion, Submission, WaitingRender, Work, check_private_data,
 };

@@ -6,7 +6,7 @@ use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::packet::PacketContextNumber;
 
 impl Adapter {

@@ -15,7 +15,7 @@ use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::suspension::Leaving;
 
 impl Adapter {

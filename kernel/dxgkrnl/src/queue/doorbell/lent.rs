@@ -6,7 +6,7 @@ use shared_words::Word;
 
 use super::Doorbell;
 use super::connection::{Change, Connection};
-use crate::object::{DoorbellNumber, QueueNumber};
+use crate::number::{DoorbellNumber, QueueNumber};
 use crate::platform::Shown;
 use crate::store::{ObjectNumber, Store};
 
@@ -58,7 +58,7 @@ mod tests {
 
     use super::super::{DoorbellUse, DoorbellWords, doorbell_status};
     use super::*;
-    use crate::object::DeviceNumber;
+    use crate::number::DeviceNumber;
     use crate::platform::DoorbellPages;
 
     const STATUS: [u64; 3] = [0, 8, 16];

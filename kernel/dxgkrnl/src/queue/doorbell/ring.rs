@@ -7,7 +7,7 @@ use vidmm::AllocationId;
 
 use super::connection::Connection;
 use super::{DoorbellUse, Doorbells};
-use crate::object::{DeviceNumber, DoorbellNumber};
+use crate::number::{DeviceNumber, DoorbellNumber};
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 
