@@ -9,10 +9,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use d3dkmt::{Allocation, Context, Fence, FenceFlags, Refusal};
-use wddm_types::{NodeId, NtStatus};
+use wddm_types::NodeId;
 
 use crate::gpu::{Gpu, Surface, UmdError};
 use crate::listed::ListedCommands;
+use crate::retry::{Holding, render_when_buffers_return};
 
 /// A context with lists, and the commands that are recorded for it.
 pub struct PatchedStream {
@@ -103,14 +104,11 @@ impl PatchedStream {
         }
         let value = self.last_value + 1;
         for part in std::mem::take(&mut self.parts) {
-            while let Err(refusal) = part.render(&self.context) {
-                // The context's buffers are all queued: the oldest submission gives some back. Without one there is none
-                // to wait for but the parts before this one.
-                if refusal.status != NtStatus::NO_MEMORY {
-                    return Err(refusal.into());
-                }
-                self.make_room(gpu, refusal)?;
-            }
+            let (context, progress, in_flight) = (&self.context, &self.progress, &mut self.in_flight);
+            render_when_buffers_return(
+                || part.render(context).map(drop),
+                || wait_for_buffers(gpu, context, progress, in_flight),
+            )?;
         }
         self.context.signal(&self.progress, value)?;
         self.last_value = value;
@@ -126,14 +124,7 @@ impl PatchedStream {
     /// # Errors
     /// When the device is lost.
     pub fn wait(&mut self, gpu: &Gpu, value: u64) -> Result<(), UmdError> {
-        if self.progress.current() < value {
-            gpu.device().wait(&[(&self.progress, value)])?;
-        }
-        if self.progress.current() == u64::MAX {
-            // The kernel writes this value for a lost device: no submission ever gets that far.
-            return Err(UmdError::Lost(gpu.device().state()?));
-        }
-        Ok(())
+        wait_for(gpu, &self.progress, value)
     }
 
     /// Submissions behind this call run when a fence has this value.
@@ -167,21 +158,36 @@ impl PatchedStream {
         }
         self.parts.last_mut().expect("just seen or made")
     }
+}
 
-    /// Waits for the oldest submission, or for the buffers of this one that are queued already.
-    fn make_room(&mut self, gpu: &Gpu, refusal: d3dkmt::Refusal) -> Result<(), UmdError> {
-        let reached = self.progress.current();
-        self.in_flight.retain(|value| *value > reached);
-        if let Some(oldest) = self.in_flight.pop_front() {
-            return self.wait(gpu, oldest);
-        }
-        let between = gpu.device().create_monitored_fence(FenceFlags::NO_GPU_ACCESS, 0)?;
-        self.context.signal(&between, 1)?;
-        if between.current() >= 1 {
-            // The context has no queued buffers, so the refusal has another cause.
-            return Err(refusal.into());
-        }
-        gpu.device().wait(&[(&between, 1)])?;
-        Ok(())
+/// Waits for the oldest submission of a context, or for the packets of this one that are queued already.
+fn wait_for_buffers(
+    gpu: &Gpu,
+    context: &Context,
+    progress: &Fence,
+    in_flight: &mut VecDeque<u64>,
+) -> Result<Holding, UmdError> {
+    let reached = progress.current();
+    in_flight.retain(|value| *value > reached);
+    if let Some(oldest) = in_flight.pop_front() {
+        wait_for(gpu, progress, oldest)?;
+        return Ok(Holding::QueuedPackets);
     }
+    let behind_all = gpu.device().create_monitored_fence(FenceFlags::NO_GPU_ACCESS, 0)?;
+    context.signal(&behind_all, 1)?;
+    if behind_all.current() < 1 {
+        gpu.device().wait(&[(&behind_all, 1)])?;
+    }
+    Ok(Holding::NoPacket)
+}
+
+fn wait_for(gpu: &Gpu, progress: &Fence, value: u64) -> Result<(), UmdError> {
+    if progress.current() < value {
+        gpu.device().wait(&[(progress, value)])?;
+    }
+    if progress.current() == u64::MAX {
+        // The kernel writes this value for a lost device: no submission ever gets that far.
+        return Err(UmdError::Lost(gpu.device().state()?));
+    }
+    Ok(())
 }

@@ -1,5 +1,5 @@
-//! A driver's residency list between submissions, and how the driver gives memory back: the retry loop of
-//! MakeResident and the three trims (memory §5.2, §5.4). It places nothing and knows no content; the caller says which
+//! A driver's residency list between submissions, and how the driver gives memory back: the bytes for
+//! MakeResident's retries and the three trims (memory §5.2, §5.4). It places nothing and knows no content; the caller says which
 //! surfaces a submission uses.
 //!
 //! The idea: a used surface stays resident until the kernel needs the room, because the next submission most often uses it
@@ -10,13 +10,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use d3dkmt::{
-    EvictFlags, MakeResidentFlags, Notification, NotificationKind, Refusal, Registration, Residency, TrimFlags,
-};
+use d3dkmt::{EvictFlags, Notification, NotificationKind, Registration, Residency, TrimFlags};
 use wddm_types::RawHandle;
 
 use crate::gpu::{Gpu, Surface, UmdError};
 use crate::lane::Lane;
+use crate::retry::make_resident;
 
 /// The residency list of one device as its driver keeps it.
 pub struct ResidencyList {
@@ -167,21 +166,11 @@ impl ResidencyList {
         missing: &[RawHandle],
         wanted: &BTreeSet<RawHandle>,
     ) -> Result<Option<u64>, UmdError> {
-        let mut retry = Retry::default();
-        loop {
-            let refusal = match gpu.paging().make_resident(missing.to_vec(), retry.flags()) {
-                Ok(Residency::Resident) => return Ok(None),
-                Ok(Residency::Pending { paging_fence_value }) => return Ok(Some(paging_fence_value)),
-                Err(refusal) if refusal.bytes_to_trim > 0 => refusal,
-                Err(refusal) => return Err(refusal.into()),
-            };
-            if self.trim(gpu, refusal.bytes_to_trim, wanted)? > 0 {
-                continue;
-            }
-            if !retry.harder(gpu, lane, &refusal)? {
-                return Err(refusal.into());
-            }
-        }
+        let made = make_resident(gpu, lane, missing, |bytes| self.trim(gpu, bytes, wanted))?;
+        Ok(match made {
+            Residency::Resident => None,
+            Residency::Pending { paging_fence_value } => Some(paging_fence_value),
+        })
     }
 
     /// Evicts the longest unused surfaces, at least so many bytes if there are; returns the bytes.
@@ -211,58 +200,5 @@ impl ResidencyList {
             self.trimmed_bytes += entry.bytes;
         }
         Ok(())
-    }
-}
-
-/// The steps of MakeResident's retry loop when the list has nothing left to give back (memory §5.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Retry {
-    /// The plain call.
-    #[default]
-    Plain,
-    /// All work of the lane is over: nothing that was evicted is in use any more.
-    Waited,
-    /// With CantTrimFurther.
-    CantTrim,
-    /// With MustSucceed: a failure puts the device in error.
-    Must,
-}
-
-impl Retry {
-    /// The flags to ask with.
-    pub fn flags(self) -> MakeResidentFlags {
-        match self {
-            Retry::Plain | Retry::Waited => MakeResidentFlags::empty(),
-            Retry::CantTrim => MakeResidentFlags::CANT_TRIM_FURTHER,
-            Retry::Must => MakeResidentFlags::CANT_TRIM_FURTHER | MakeResidentFlags::MUST_SUCCEED,
-        }
-    }
-
-    /// Goes on to the next step after a refusal. False: there is none, and the refusal stands.
-    ///
-    /// # Errors
-    /// The device is lost while this call waits for its work.
-    // spec: memory §5.2
-    pub fn harder(&mut self, gpu: &Gpu, lane: &mut Lane, refusal: &Refusal) -> Result<bool, UmdError> {
-        *self = match self {
-            Retry::Plain => {
-                let last = lane.last_value();
-                lane.wait(gpu, last)?;
-                Retry::Waited
-            }
-            Retry::Waited => Retry::CantTrim,
-            Retry::CantTrim => {
-                // The driver does not ask with MustSucceed for a set that can never fit.
-                let segments = gpu.adapter().info()?.segments;
-                let largest =
-                    segments.iter().filter(|segment| !segment.aperture).map(|segment| segment.size_bytes).max();
-                if refusal.bytes_to_trim > largest.unwrap_or(0) {
-                    return Ok(false);
-                }
-                Retry::Must
-            }
-            Retry::Must => return Ok(false),
-        };
-        Ok(true)
     }
 }

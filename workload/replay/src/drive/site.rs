@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use d3dkmt::{Adapter, DeviceState, EvictFlags, Fence, Notification, Registration, Residency};
 use kmt_link::Link;
-use softgpu_umd::{ContextId, Contexts, Gpu, Lane, Renamed, ResidencyList, Retry, UmdError};
+use softgpu_umd::{ContextId, Contexts, Gpu, Lane, Renamed, ResidencyList, UmdError};
 use wddm_types::{Luid, NodeId, WordAddress};
 
 use crate::drive::ahead::DeadStorages;
@@ -189,20 +189,14 @@ impl Site {
             handles.push(surface.allocation().handle());
             mapped_at = mapped_at.max(surface.mapped_at());
         }
-        let mut retry = Retry::default();
-        loop {
-            match self.gpu.paging().make_resident(handles.clone(), retry.flags()) {
-                Ok(Residency::Resident) => return Ok(None),
-                // The value stands behind the mappings of the same paging queue: it covers them.
-                Ok(Residency::Pending { paging_fence_value }) => return Ok(Some(paging_fence_value.max(mapped_at))),
-                Err(refusal) if refusal.bytes_to_trim > 0 => {
-                    // This device's list has only storages that queued work still uses; another process holds the rest.
-                    if !retry.harder(&self.gpu, self.queues.lane_mut(self.compute), &refusal)? {
-                        return Err(at.does_not_fit(self.bytes_of(set), refusal.bytes_to_trim));
-                    }
-                }
-                Err(refusal) => return Err(refusal.into()),
-            }
+        // This device's list has only storages that queued work still uses; another process holds the rest.
+        let nothing_to_give = |_| Ok(0);
+        let lane = self.queues.lane_mut(self.compute);
+        match softgpu_umd::make_resident(&self.gpu, lane, &handles, nothing_to_give) {
+            Ok(Residency::Resident) => Ok(None),
+            // The value stands behind the mappings of the same paging queue: it covers them.
+            Ok(Residency::Pending { paging_fence_value }) => Ok(Some(paging_fence_value.max(mapped_at))),
+            Err(error) => Err(self.error_of_residency(at, set, error)),
         }
     }
 
@@ -221,10 +215,17 @@ impl Site {
             set.iter().map(|id| (self.storages.get(*id), writes.binary_search(id).is_ok())).collect();
         match kept.use_surfaces(&self.gpu, self.queues.lane_mut(self.compute), &surfaces) {
             Ok(made) => Ok(made.wait_for),
-            Err(UmdError::Refused(refusal)) if refusal.bytes_to_trim > 0 => {
-                Err(at.does_not_fit(self.bytes_of(set), refusal.bytes_to_trim))
+            Err(error) => Err(self.error_of_residency(at, set, error)),
+        }
+    }
+
+    /// The error of a list that could not be made resident.
+    fn error_of_residency(&self, at: At<'_>, set: &[StorageId], error: UmdError) -> DriveError {
+        match error {
+            UmdError::Refused(refusal) if refusal.bytes_to_trim > 0 => {
+                at.does_not_fit(self.bytes_of(set), refusal.bytes_to_trim)
             }
-            Err(error) => Err(error.into()),
+            other => other.into(),
         }
     }
 
