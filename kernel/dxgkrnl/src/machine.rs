@@ -1,6 +1,7 @@
 //! The machine's door: its entry points. `effect` holds the context of a turn and its effects; `process` brings processes in and out.
 
 mod account;
+mod invariant;
 mod process;
 
 use std::collections::{BTreeMap, VecDeque};

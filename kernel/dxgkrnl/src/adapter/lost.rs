@@ -6,11 +6,11 @@ use vidmm::{HeldRange, Operation, WindowPages};
 use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
+use crate::adapter::start::create_paging_context;
 use crate::allocations::Gone;
 use crate::effect::{Cx, MappingChange};
 use crate::number::PagingWorkNumber;
 use crate::paging::{Awaited, GivenUp, PacketRing, RingQueue, Unanswered};
-use crate::start::create_paging_context;
 use crate::store::ObjectNumber;
 use crate::sync::LocalPlace;
 

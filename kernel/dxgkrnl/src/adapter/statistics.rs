@@ -1,8 +1,8 @@
 //! The figures as calls get them: the counts, and the present state.
 
 use kmt_calls::{
-    AdapterStatistics, NodeStatistics, NodeWork, ProcessMemory, ProcessSegment, ProcessStatistics, SegmentStatistics,
-    SourceStatistics,
+    AdapterStatistics, ClockCalibration, NodeStatistics, NodeWork, ProcessMemory, ProcessSegment, ProcessStatistics,
+    Refusal, SegmentStatistics, SourceStatistics,
 };
 use vidmm::{SegmentGroup, SpaceTally};
 use wddm_types::{NodeId, ProcessId};
@@ -10,6 +10,7 @@ use wddm_types::{NodeId, ProcessId};
 use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::number::DeviceNumber;
+use crate::refusal::{from_driver, invalid};
 use crate::tally::ProcessTally;
 
 impl Adapter {
@@ -37,6 +38,23 @@ impl Adapter {
     /// The processes that have a device here.
     pub fn process_ids(&self) -> Vec<ProcessId> {
         self.owners.processes().map(|(process, _)| process).filter(|process| *process != ProcessId::SYSTEM).collect()
+    }
+
+    /// Whether a process, which is not the kernel, has a device here.
+    pub fn knows(&self, process: ProcessId) -> bool {
+        process != ProcessId::SYSTEM && self.owners.has_process(process)
+    }
+
+    /// `D3DKMTQueryClockCalibration`: both clocks now. A device without power has none that runs.
+    ///
+    /// # Errors
+    /// The adapter has no power, or no such node; the driver's own refusal.
+    pub fn calibration(&self, now_ns: u64, node: u32) -> Result<ClockCalibration, Refusal> {
+        self.life.awake()?;
+        let node = u16::try_from(node).ok().filter(|node| usize::from(*node) < self.driver.nodes().len());
+        let node = node.ok_or_else(|| invalid(format!("the adapter has {} nodes", self.driver.nodes().len())))?;
+        let clock = self.driver.calibrate_gpu_clock(NodeId(node)).map_err(from_driver)?;
+        Ok(ClockCalibration { gpu_frequency_hz: clock.frequency_hz, gpu_counter: clock.counter, cpu_ns: now_ns })
     }
 
     fn node_statistics(&self, cx: &Cx<'_>) -> Vec<NodeStatistics> {

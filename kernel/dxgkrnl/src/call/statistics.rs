@@ -1,13 +1,13 @@
 //! Calls for figures. They change nothing, and adapters that were stopped or sleep answer them, too.
 
-use kmt_calls::{ClockCalibration, ProcessAccess, Refusal, Reply, StatisticsCall};
-use wddm_types::{Luid, NodeId, ProcessId};
+use kmt_calls::{ProcessAccess, Refusal, Reply, StatisticsCall};
+use wddm_types::Luid;
 
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
 use crate::nt_handle::Shared;
-use crate::refusal::{access_denied, from_driver, invalid};
+use crate::refusal::{access_denied, invalid};
 
 impl Turn<'_> {
     pub(super) fn on_statistics(&mut self, cx: &mut Cx<'_>, call: &StatisticsCall) -> Result<Answer, Refusal> {
@@ -47,21 +47,5 @@ impl Turn<'_> {
     fn adapter_by_luid(&mut self, luid: Luid) -> Result<&mut Adapter, Refusal> {
         let found = self.adapters.iter_mut().find(|adapter| adapter.luid == luid);
         found.ok_or_else(|| invalid(format!("no adapter has LUID {:#x}", luid.0)))
-    }
-}
-
-impl Adapter {
-    /// Whether a process, which is not the kernel, has a device here.
-    fn knows(&self, process: ProcessId) -> bool {
-        process != ProcessId::SYSTEM && self.owners.has_process(process)
-    }
-
-    /// `D3DKMTQueryClockCalibration`: both clocks now. A device without power has none that runs.
-    fn calibration(&self, now_ns: u64, node: u32) -> Result<ClockCalibration, Refusal> {
-        self.life.awake()?;
-        let node = u16::try_from(node).ok().filter(|node| usize::from(*node) < self.driver.nodes().len());
-        let node = node.ok_or_else(|| invalid(format!("the adapter has {} nodes", self.driver.nodes().len())))?;
-        let clock = self.driver.calibrate_gpu_clock(NodeId(node)).map_err(from_driver)?;
-        Ok(ClockCalibration { gpu_frequency_hz: clock.frequency_hz, gpu_counter: clock.counter, cpu_ns: now_ns })
     }
 }

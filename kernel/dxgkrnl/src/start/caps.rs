@@ -40,7 +40,7 @@ pub fn paging_space(miniport: &EntryPoints<'_>, caps: &AdapterCaps, segments: &[
 /// of the reserve; at least some, what the scratch area takes beside where leaf tables are small, and what a window onto all others takes
 /// where they are written by address (an entry of 8 bytes for each page).
 // spec: memory §4.7
-pub(super) fn paging_tables(reported: &Reported, paging_space: Pages, reserve: Pages) -> Pages {
+pub fn paging_tables(reported: &Reported, paging_space: Pages, reserve: Pages) -> Pages {
     let (mmu, leaf) = (&reported.mmu, reported.levels.first());
     let policy = Policy::new(PageRun { first: 0, count: Pages::ZERO });
     let (usual, scratch) =

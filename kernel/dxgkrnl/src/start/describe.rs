@@ -17,7 +17,7 @@ use crate::start::{StartError, caps, segments};
 const NODES_MAX: u16 = 64;
 
 /// A started driver's description of its adapter, as far as the parts besides the driver are set up by it.
-pub(super) struct Description {
+pub struct Description {
     pub layout: MemoryLayout,
     pub paging_space: Pages,
     pub paging_by_gpu_va: bool,
@@ -33,7 +33,7 @@ pub(super) struct Description {
 }
 
 /// The facts of the computer that the driver's rules need.
-pub(super) struct Computer {
+pub struct Computer {
     pub system_bytes: u64,
     /// There is an IOMMU to share.
     pub io_mmu: bool,
@@ -41,7 +41,7 @@ pub(super) struct Computer {
     pub coherent: bool,
 }
 
-pub(super) fn describe(
+pub fn describe(
     miniport: &mut EntryPoints<'_>,
     caps: AdapterCaps,
     features: &Features,

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use vidmm::BrokenInvariant;
 use wddm_types::{AdapterIndex, RawHandle};
 
-use super::{BrokenInvariant, Checked, ensure};
 use crate::adapter::Adapter;
 use crate::global_handle::Global;
+use crate::invariant::{Checked, ensure};
 use crate::machine::Machine;
 use crate::nt_handle::Shared;
 use crate::quota::Commitments;

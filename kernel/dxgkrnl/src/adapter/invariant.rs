@@ -1,0 +1,224 @@
+//! The rules between the objects of one adapter (`crate::invariant` has the table), and its part of a digest of the state.
+
+use vidmm::{BrokenInvariant, StateDigest};
+use wddm_types::{PageRun, ProcessId};
+
+use crate::adapter::Adapter;
+use crate::invariant::{Checked, ensure};
+use crate::number::DeviceNumber;
+use crate::object::Object;
+use crate::quota::Commitments;
+use crate::store::{ObjectNumber, Store};
+
+impl Adapter {
+    /// The process that a handle of this object may be in; `None` for an opened adapter, which every process may have.
+    pub fn process_of(&self, object: &Object) -> Option<ProcessId> {
+        let of = |device: DeviceNumber| self.owners.facts_of(device).map(|facts| facts.process);
+        match *object {
+            Object::Adapter(_) => None,
+            Object::Device(_, number) => of(number),
+            Object::PagingQueue(_, number) => {
+                of(self.memory.paging_queues.is_named(number).then(|| self.memory.paging_queues.device_of(number))?)
+            }
+            Object::Allocation(_, number) => of(self.memory.allocations.get(number)?.device),
+            Object::Instance(_, number, name) => {
+                let binding = self.memory.allocations.get(number)?;
+                (1..=binding.renaming.names()).contains(&name).then_some(())?;
+                of(binding.device)
+            }
+            Object::Resource(_, number) => of(self.memory.allocations.get_resource(number)?.device),
+            Object::Context(_, number) => of(self.contexts.get(number)?.device),
+            Object::PacketContext(_, number) => of(self.packets.get(number)?.device),
+            Object::Queue(_, number) => of(self.queues.get(number)?.device),
+            Object::Doorbell(_, number) => of(self.queues.get(self.doorbells.queue_of(number)?)?.device),
+            Object::Fence(_, number) => {
+                let open = self.sync.open_if_there(number)?;
+                (!self.sync.fence_if_there(open.fence)?.doomed).then_some(open.process)
+            }
+            Object::Legacy(_, number) => self.sync.process_of_open(number),
+            Object::Section(_) | Object::Event(_) | Object::KeyedMutex(_) => None,
+            Object::Registration(_, number) => of(self.memory.registrations.get(number)?.device),
+        }
+    }
+
+    /// Everything here that a process may have a handle of.
+    pub fn objects(&self) -> impl Iterator<Item = Object> + '_ {
+        fn of<'a, N: ObjectNumber + 'a, T>(
+            store: &'a Store<N, T>,
+            name: impl Fn(N) -> Object + 'a,
+        ) -> impl Iterator<Item = Object> + 'a {
+            store.iter().map(move |(number, _)| name(number))
+        }
+        let index = self.index;
+        of(&self.devices, move |number| Object::Device(index, number))
+            .chain(self.memory.paging_queues.fences().map(move |(number, _)| Object::PagingQueue(index, number)))
+            .chain(self.memory.allocations.iter().map(move |(number, _)| Object::Allocation(index, number)))
+            .chain(self.memory.allocations.resources().map(move |(number, _)| Object::Resource(index, number)))
+            .chain(of(&self.contexts, move |number| Object::Context(index, number)))
+            .chain(self.packets.contexts().map(move |(number, _)| Object::PacketContext(index, number)))
+            .chain(of(&self.queues, move |number| Object::Queue(index, number)))
+            .chain(self.doorbells.numbers().map(move |number| Object::Doorbell(index, number)))
+            .chain(self.sync.fence_opens().map(move |number| Object::Fence(index, number)))
+            .chain(self.sync.object_opens().map(move |number| Object::Legacy(index, number)))
+            .chain(self.memory.registrations.iter().map(move |(number, _)| Object::Registration(index, number)))
+    }
+
+    /// `lent`: the pages of sections that are of its share.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn check_invariants(&self, lent: &[PageRun]) -> Checked {
+        self.check_devices()?;
+        self.check_bindings()?;
+        self.check_fences()?;
+        self.check_displays()?;
+        let heard = self.doorbells.connected().filter(|_| self.life.is_off());
+        ensure(heard.is_none(), "doorbells", || format!("connected in a sleep: {heard:?}"))?;
+        // A stopped adapter builds nothing any more: the last words of its memory manager are void.
+        let elsewhere: Vec<PageRun> = lent.iter().copied().chain(self.driver.grown_pages()).collect();
+        self.vidmm.check_invariants(&elsewhere)
+    }
+
+    fn check_displays(&self) -> Checked {
+        let broken = self.displays.broken_rule();
+        ensure(broken.is_none(), "displays", || format!("a source breaks a rule: {broken:?}"))?;
+        let loose = self.displays.primaries().into_iter().find(|id| !self.vidmm.is_pinned(*id));
+        ensure(loose.is_none(), "displays", || format!("{loose:?} is shown and may move"))
+    }
+
+    fn check_devices(&self) -> Checked {
+        for (number, device) in self.devices.iter() {
+            let mine = |owner: Option<DeviceNumber>| owner == Some(number);
+            let all = device.contexts.iter().all(|n| mine(self.contexts.get(*n).map(|context| context.device)))
+                && device.queues.iter().all(|n| mine(self.queues.get(*n).map(|queue| queue.device)))
+                && device.packet_contexts.iter().all(|n| mine(self.packets.get(*n).map(|known| known.device)))
+                && device.paging_queues.iter().all(|n| mine(self.memory.paging_queues.device_if_there(*n)))
+                && device.allocations.iter().all(|n| mine(self.memory.allocations.get(*n).map(|a| a.device)))
+                && device
+                    .resources
+                    .iter()
+                    .all(|n| mine(self.memory.allocations.get_resource(*n).map(|resource| resource.device)))
+                && device.fences.iter().all(|n| mine(self.sync.open_if_there(*n).and_then(|open| open.device)));
+            ensure(all, "devices", || format!("device {number:?} has something that is not its own: {device:?}"))?;
+        }
+        let owned = |device: DeviceNumber, has: &dyn Fn(&crate::object::Device) -> bool| {
+            self.devices.get(device).is_some_and(has)
+        };
+        for (number, context) in self.contexts.iter() {
+            let known = owned(context.device, &|device| device.contexts.contains(&number));
+            let queues = context.queues.iter().all(|q| self.queues.get(*q).is_some_and(|q| q.context == number));
+            ensure(known && queues, "devices", || format!("context {number:?}: {context:?}"))?;
+        }
+        for (number, queue) in self.queues.iter() {
+            let context = self.contexts.get(queue.context).filter(|context| context.device == queue.device);
+            let known = context.is_some_and(|context| context.queues.contains(&number))
+                && owned(queue.device, &|device| device.queues.contains(&number));
+            ensure(known, "devices", || format!("queue {number:?} is of no context: {queue:?}"))?;
+        }
+        for (number, context) in self.packets.contexts() {
+            let known = owned(context.device, &|device| device.packet_contexts.contains(&number));
+            ensure(known, "devices", || format!("packet context {number:?} is of no device"))?;
+        }
+        let records = (self.owners.processes().count(), self.owners.devices().count());
+        let there = (self.processes.len(), self.devices.iter().count());
+        ensure(records == there, "devices", || {
+            format!("{records:?} processes and devices, {there:?} of their records")
+        })?;
+        let fault = self.owners.check().err();
+        ensure(fault.is_none(), "devices", || fault.unwrap_or_default())
+    }
+
+    fn check_bindings(&self) -> Checked {
+        for (number, binding) in self.memory.allocations.iter() {
+            let known = self.devices.get(binding.device).is_some_and(|device| device.allocations.contains(&number));
+            ensure(known, "allocations", || format!("allocation {number:?} is of no device: {binding:?}"))?;
+        }
+        for (number, resource) in self.memory.allocations.resources() {
+            let known = self.devices.get(resource.device).is_some_and(|device| device.resources.contains(&number));
+            ensure(known, "allocations", || format!("resource {number:?} is of no device: {resource:?}"))?;
+        }
+        self.memory.allocations.check().map_err(|place| BrokenInvariant { rule: "allocations", place })?;
+        for instance in self.memory.allocations.with_dying().flat_map(|binding| binding.renaming.former()) {
+            let offered = self.vidmm.offered(instance.vidmm).is_some();
+            let may_go = instance.retired && !self.is_waited_for_a_turn_with(instance.vidmm);
+            ensure(offered == may_go, "allocations", || format!("{instance:?}, offered: {offered}"))?;
+        }
+        for (id, owner) in self.vidmm.allocations() {
+            let of_context = || {
+                let contexts = self.contexts.iter().flat_map(|(_, context)| &context.allocations);
+                let devices = self.devices.iter().flat_map(|(_, device)| &device.context_allocations);
+                let packets = self.packets.contexts().flat_map(|(number, _)| self.packets.allocations(number));
+                contexts.chain(packets).chain(devices).any(|made| made.vidmm == id)
+            };
+            let instance = || {
+                self.memory
+                    .allocations
+                    .with_dying()
+                    .any(|binding| binding.renaming.former().any(|instance| instance.vidmm == id))
+            };
+            let known = self.memory.allocations.body(id).is_some() || instance() || of_context();
+            ensure(known, "allocations", || {
+                format!("VidMm has {id:?} of {owner:?}, and no body, instance or context has it")
+            })?;
+        }
+        for id in self.memory.cpu_view.unused() {
+            let unused = self.vidmm.allocations().any(|(known, _)| known == id) && !self.vidmm.uses_backing(id);
+            ensure(unused, "allocations", || format!("{id:?} has gone, or its system pages are used and not lent"))?;
+        }
+        self.check_commitments()?;
+        let counted = self.vidmm.allocations().count();
+        ensure(counted >= self.memory.allocations.bodies().count(), "allocations", || {
+            "a body that VidMm does not know".into()
+        })
+    }
+
+    fn check_commitments(&self) -> Checked {
+        let mut sums = Commitments::default();
+        for (id, body) in self.memory.allocations.bodies().filter(|(_, body)| body.section.is_none()) {
+            sums.charge(body.creator, self.vidmm.allocation_bytes(id));
+        }
+        for binding in self.memory.allocations.with_dying() {
+            for instance in binding.renaming.former() {
+                sums.charge(
+                    self.memory.allocations.body_of(binding.vidmm).creator,
+                    self.vidmm.allocation_bytes(instance.vidmm),
+                );
+            }
+        }
+        ensure(sums.iter().eq(self.memory.committing.committed().iter()), "quotas", || {
+            format!("{sums:?}, counted {:?}", self.memory.committing.committed())
+        })
+    }
+
+    fn check_fences(&self) -> Checked {
+        self.sync.check_fences().map_err(|place| BrokenInvariant { rule: "fences", place })?;
+        let queues = self.queues.iter().map(|(_, queue)| queue.progress);
+        let paging = self.memory.paging_queues.fences().map(|(_, fence)| fence);
+        let gone = queues.chain(paging).find(|fence| self.sync.fence_if_there(*fence).is_none());
+        ensure(gone.is_none(), "fences", || format!("a queue without its fence {gone:?}"))
+    }
+
+    /// Its objects and memory, for a digest.
+    pub fn add_to(&self, digest: &mut StateDigest) {
+        digest.add("adapter", &self.index, &(self.life.why_stopped(), self.memory.ring.queued()));
+        digest.include(self.vidmm.state_digest());
+        self.owners.processes().for_each(|(id, value)| digest.add("process", &id.0, value));
+        self.owners.devices().for_each(|(id, value)| digest.add("device", &id, value));
+        self.processes.iter().for_each(|(id, value)| digest.add("objects of process", &id.0, value));
+        self.memory.allocations.add_to(digest);
+        self.devices.iter().for_each(|(id, value)| digest.add("objects of device", &id, value));
+        self.contexts.iter().for_each(|(id, value)| digest.add("context", &id, value));
+        self.queues.iter().for_each(|(id, value)| digest.add("queue", &id, value));
+        self.doorbells.add_to(digest);
+        self.memory.paging_queues.add_to(digest);
+        self.sync.add_to(digest);
+        self.memory.registrations.iter().for_each(|(id, value)| digest.add("registration", &id, value));
+        for (id, context) in self.packets.contexts() {
+            digest.add("packet context", &id, &(context.device, self.packets.last_submitted(id)));
+        }
+        let suspended: Vec<_> = self.vidsch.suspensions.suspended().collect();
+        digest.add("suspended", &"", &suspended);
+        digest.add("ranks", &"", &self.vidsch.ranks);
+        self.displays.add_to(digest);
+    }
+}
