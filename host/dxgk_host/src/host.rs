@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use dxgkrnl::{Answer, CpuCache, DriverClock, Machine, StartError, Token};
+use dxgkrnl::{Answer, CpuCache, DriverClock, Machine, NtHandleNumber, ObjectNumber, StartError, Token};
 use kmt_calls::{Call, DoorbellAddress, MappingId, ProcessAccess, QueuedFence, Refusal, Reply};
 use kmt_link::{CpuMapping, Descriptors, DoorbellPage};
 use shared_words::{Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord};
@@ -224,7 +224,7 @@ impl Host {
     /// # Errors
     /// When there is no such process, or no such right.
     pub fn open_process(&self, from: ProcessId, of: ProcessId, access: ProcessAccess) -> Result<u64, Refusal> {
-        self.hold_sound()?.turn(|machine, _| machine.open_process(from, of, access))
+        self.hold_sound()?.turn(|machine, _| machine.open_process(from, of, access)).map(NtHandleNumber::raw)
     }
 
     /// Whether a process may ask for priorities above the ordinary ones itself (`SE_INC_BASE_PRIORITY_NAME`); it may not at first.

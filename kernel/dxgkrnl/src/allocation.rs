@@ -16,7 +16,7 @@ use crate::adapter::Adapter;
 use crate::allocations::{Allocation, AllocationNumber, Body, Renaming, ResourceBody, ResourceNumber};
 use crate::effect::Cx;
 use crate::memory::LIST_MAX;
-use crate::number::DeviceNumber;
+use crate::number::{DeviceNumber, SectionNumber};
 use crate::refusal::{invalid, no_memory, not_supported, refuse};
 use crate::scarcity::{Lack, NotCreated};
 use crate::store::ObjectNumber;
@@ -53,7 +53,7 @@ struct Creation<'a> {
 }
 
 /// Memory that exists already, resolved: its pages, and the section that they belong to.
-pub type Existing = Option<(Vec<PageRun>, u64)>;
+pub type Existing = Option<(Vec<PageRun>, SectionNumber)>;
 
 impl Adapter {
     /// `D3DKMTCreateAllocation2`. `existing` stands beside the requests; the caller lets what is made enter its sections.
@@ -211,7 +211,7 @@ impl Adapter {
         call: &ResourceRequest,
         infos: &[ddi::AllocationInfo],
         existing: Vec<Existing>,
-    ) -> Result<Vec<(AllocationId, Option<u64>)>, NotCreated> {
+    ) -> Result<Vec<(AllocationId, Option<SectionNumber>)>, NotCreated> {
         let owner = self.owners.vidmm_of(device);
         let mut wanted = Vec::with_capacity(infos.len());
         let mut sections = Vec::with_capacity(infos.len());
@@ -240,7 +240,7 @@ impl Adapter {
         let bytes = fresh().map(|(info, _)| info.size_bytes.next_multiple_of(PAGE_BYTES)).sum();
         let files = fresh().count() as u64 * self.files_of_one(cx);
         self.memory.committing.may_commit(bytes, files)?;
-        let mut placed: Vec<(AllocationId, Option<u64>)> = Vec::with_capacity(infos.len());
+        let mut placed: Vec<(AllocationId, Option<SectionNumber>)> = Vec::with_capacity(infos.len());
         for ((info, origin), section) in wanted.into_iter().zip(sections) {
             match self.vidmm.create_allocation_from(owner, info, origin) {
                 Ok(id) => {
@@ -260,7 +260,7 @@ impl Adapter {
     }
 
     /// Takes back what was placed before a refusal.
-    fn unplace(&mut self, placed: &mut Vec<(AllocationId, Option<u64>)>) {
+    fn unplace(&mut self, placed: &mut Vec<(AllocationId, Option<SectionNumber>)>) {
         for (id, _) in placed.drain(..) {
             self.memory.cpu_view.forget(id);
             assert!(self.vidmm.destroy_allocation(id, &[]).is_none(), "no work has used it");

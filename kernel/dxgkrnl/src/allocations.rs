@@ -29,9 +29,9 @@ use crate::refusal::invalid;
 use crate::store::{ObjectNumber, Store};
 use dying::DyingGroups;
 
-pub use crate::number::{AllocationNumber, ResourceNumber};
+pub use crate::number::{AllocationNumber, ResourceBodyNumber, ResourceNumber};
 pub use binding::{Allocation, Instance, InstanceName, Renaming, Resource};
-pub use body::{Body, ResourceBody, ResourceBodyNumber};
+pub use body::{Body, ResourceBody};
 pub use dying::{DestructionNumber, Dying};
 pub use end::Gone;
 

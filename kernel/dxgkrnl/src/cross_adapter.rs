@@ -20,6 +20,7 @@ use wddm_types::{AdapterIndex, PAGE_BYTES, PageRun, Pages, WordAddress};
 use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::machine::Machine;
+use crate::number::CrossFenceNumber;
 use crate::refusal::no_memory;
 use crate::store::Store;
 use crate::sync::{CommonWord, News};
@@ -27,7 +28,7 @@ use crate::sync::{CommonWord, News};
 /// The fences of several adapters.
 #[derive(Default)]
 pub struct CrossFences {
-    fences: Store<u64, CrossFence>,
+    fences: Store<CrossFenceNumber, CrossFence>,
 }
 
 /// One of them.
@@ -54,7 +55,7 @@ impl CrossFence {
         self.names
     }
 
-    fn word_of(&self, cross: u64, joined: bool) -> CommonWord {
+    fn word_of(&self, cross: CrossFenceNumber, joined: bool) -> CommonWord {
         let page = |index: u64| PageRun { first: self.page.first + index, count: Pages(1) };
         let monitored = (self.page.count == Pages(2)).then(|| page(1));
         CommonWord { cross, page: page(0), monitored, joined, by_display: self.by_display }
@@ -123,7 +124,7 @@ impl CrossFences {
     }
 
     /// The word that an adapter needs to open it, with the flags of the object, and whether it is native there.
-    pub fn lend(&self, number: u64, adapter: &mut Adapter) -> (CommonWord, FenceFlags, bool) {
+    pub fn lend(&self, number: CrossFenceNumber, adapter: &mut Adapter) -> (CommonWord, FenceFlags, bool) {
         let fence = &self.fences[number];
         let native = fence.is_native_on(adapter);
         let mut word = fence.word_of(number, true);
@@ -135,7 +136,7 @@ impl CrossFences {
     }
 
     /// Whether it counts as reached for ever.
-    pub fn is_always_signaled(&self, number: u64) -> bool {
+    pub fn is_always_signaled(&self, number: CrossFenceNumber) -> bool {
         self.fences[number].always_signaled
     }
 
@@ -143,25 +144,25 @@ impl CrossFences {
     ///
     /// # Errors
     /// `NO_MEMORY` when it has too many.
-    pub fn name(&mut self, number: u64) -> Result<(), Refusal> {
+    pub fn name(&mut self, number: CrossFenceNumber) -> Result<(), Refusal> {
         let names = &mut self.fences.get_mut(number).expect("its caller has it open").names;
         *names = names.checked_add(1).ok_or_else(|| no_memory("the fence has too many names"))?;
         Ok(())
     }
 
     /// One of its names has gone.
-    pub fn unname(&mut self, adapters: &mut [Adapter], cx: &mut Cx<'_>, number: u64) {
+    pub fn unname(&mut self, adapters: &mut [Adapter], cx: &mut Cx<'_>, number: CrossFenceNumber) {
         self.fences.get_mut(number).expect("a name keeps it").names -= 1;
         self.reap(adapters, cx, number);
     }
 
     /// All, by number.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &CrossFence)> {
+    pub fn iter(&self) -> impl Iterator<Item = (CrossFenceNumber, &CrossFence)> {
         self.fences.iter()
     }
 
     /// Gives the word back when it has no name and no adapter reaches it.
-    fn reap(&mut self, adapters: &mut [Adapter], cx: &mut Cx<'_>, number: u64) {
+    fn reap(&mut self, adapters: &mut [Adapter], cx: &mut Cx<'_>, number: CrossFenceNumber) {
         let Some(fence) = self.fences.get(number) else { return };
         if fence.names > 0 {
             return;
@@ -177,7 +178,7 @@ impl CrossFences {
         }
     }
 
-    fn give_back(&mut self, cx: &Cx<'_>, adapters: &mut [Adapter], number: u64) {
+    fn give_back(&mut self, cx: &Cx<'_>, adapters: &mut [Adapter], number: CrossFenceNumber) {
         let fence = self.fences.remove(number).expect("just seen");
         let clients = cx.platform(fence.creator).clients();
         adapters[fence.creator.0 as usize].driver.pages().give_back(clients, fence.page);
@@ -191,7 +192,7 @@ impl Machine {
         while let Some(from) = self.adapters.iter_mut().position(|adapter| adapter.sync.has_news_for_others()) {
             let news = self.adapters[from].sync.take_news_for_others();
             // Of each whether hardware cannot have told others by itself.
-            let (mut signaled, mut awaited) = (BTreeMap::<u64, bool>::new(), BTreeSet::new());
+            let (mut signaled, mut awaited) = (BTreeMap::<CrossFenceNumber, bool>::new(), BTreeSet::new());
             for one in news {
                 match one {
                     News::Stored(cross) => drop(signaled.insert(cross, true)),
@@ -242,7 +243,7 @@ impl Machine {
     /// Tells every adapter with doorbells which peers they reach, and the least value that is waited for there. A peer that they do not
     /// reach counts as a waiter for 1: every signal interrupts the processor, which tells that peer.
     // spec: sync §3.18, sync §1.3
-    fn agree(&mut self, cx: &mut Cx<'_>, cross: u64) {
+    fn agree(&mut self, cx: &mut Cx<'_>, cross: CrossFenceNumber) {
         let member = |(index, adapter): (usize, &Adapter)| {
             let number = adapter.sync.member(cross)?;
             let rings =
@@ -261,7 +262,7 @@ impl Machine {
     }
 
     // spec: sync §3.12, derived cases: so that others are not stuck; sync §6 B13
-    fn carry_always(&mut self, cx: &mut Cx<'_>, from: usize, cross: u64) {
+    fn carry_always(&mut self, cx: &mut Cx<'_>, from: usize, cross: CrossFenceNumber) {
         let Some(fence) = self.cross_fences.fences.get_mut(cross) else { return };
         // Adapters that hear of it report it in turn: only the first report counts.
         if std::mem::replace(&mut fence.always_signaled, true) {

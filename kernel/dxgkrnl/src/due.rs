@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 
 use wddm_types::RawHandle;
 
-use crate::number::{EventName, PacketContextNumber};
+use crate::number::{EventName, PacketContextNumber, SectionNumber};
 
 /// The news of an adapter.
 #[derive(Default)]
@@ -34,7 +34,7 @@ pub struct Due {
     ended: VecDeque<Waiter>,
     events: Vec<EventName>,
     gone_globals: Vec<RawHandle>,
-    left_sections: Vec<u64>,
+    left_sections: Vec<SectionNumber>,
 }
 
 impl Due {
@@ -98,18 +98,18 @@ impl Due {
     }
 
     /// An allocation has left a section.
-    pub fn section_left(&mut self, section: u64) {
+    pub fn section_left(&mut self, section: SectionNumber) {
         self.left_sections.push(section);
     }
 
     /// The sections that the machine is to hear of, one item for each use that is over.
-    pub fn left_sections(&self) -> impl Iterator<Item = u64> + '_ {
+    pub fn left_sections(&self) -> impl Iterator<Item = SectionNumber> + '_ {
         self.left_sections.iter().copied()
     }
 
     /// The same, which the machine hears of now.
     #[must_use]
-    pub fn take_left_sections(&mut self) -> Vec<u64> {
+    pub fn take_left_sections(&mut self) -> Vec<SectionNumber> {
         std::mem::take(&mut self.left_sections)
     }
 
@@ -128,6 +128,7 @@ impl Due {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::number::EventNumber;
     use crate::store::ObjectNumber;
 
     fn packets(context: u64) -> Waiter {
@@ -156,14 +157,14 @@ mod tests {
     #[test]
     fn each_queue_is_named_while_it_has_news() {
         let mut due = Due::default();
-        due.section_left(7);
+        due.section_left(SectionNumber::from_raw(7));
         assert_eq!(
             (due.left_sections().collect::<Vec<_>>(), due.left_over()),
-            (vec![7], Some("sections that were left"))
+            (vec![SectionNumber::from_raw(7)], Some("sections that were left"))
         );
         due.global_gone(RawHandle(0x42));
         assert_eq!(due.left_over(), Some("global handles that have gone"));
-        let event = EventName { process: wddm_types::ProcessId(1), number: 3 };
+        let event = EventName { process: wddm_types::ProcessId(1), number: EventNumber::from_raw(3) };
         due.set_event(None);
         due.set_event(event);
         assert_eq!(due.left_over(), Some("events to set"));

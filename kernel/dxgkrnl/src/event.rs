@@ -10,8 +10,10 @@ use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
 use crate::effect::{Answer, Cx, Effect, Token};
 use crate::machine::Machine;
 pub use crate::number::EventName;
+use crate::number::EventNumber;
 use crate::object::Process;
 use crate::refusal::refuse;
+use crate::store::ObjectNumber;
 
 /// An event.
 #[derive(Debug)]
@@ -84,7 +86,7 @@ impl Process {
     /// # Errors
     /// `INVALID_HANDLE`.
     // spec: sync §5
-    pub fn event(&mut self, handle: RawHandle) -> Result<u64, Refusal> {
+    pub fn event(&mut self, handle: RawHandle) -> Result<EventNumber, Refusal> {
         match self.system_handles.get(handle) {
             Some(crate::object::Object::Event(number)) => Ok(*number),
             _ => {
@@ -102,7 +104,7 @@ impl Machine {
         for EventName { process, number } in named {
             let Some(known) = self.processes.get_mut(&process) else { continue };
             if let Some(event) = known.events.get_mut(number) {
-                cx.emit_of_all(events::Event::EventSet { process: process.0, event: number });
+                cx.emit_of_all(events::Event::EventSet { process: process.0, event: number.raw() });
                 event.set(cx);
             }
         }

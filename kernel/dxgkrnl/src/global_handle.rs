@@ -8,9 +8,8 @@
 use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::adapter::Adapter;
-use crate::allocations::ResourceBodyNumber;
 use crate::handle::{HandleTable, LOW_BITS};
-use crate::number::SyncObjectNumber;
+use crate::number::{KeyedMutexNumber, ResourceBodyNumber, SyncObjectNumber};
 
 /// Most global handles of one machine.
 pub const GLOBAL_HANDLES_MAX: usize = (1 << 19) - 1;
@@ -26,7 +25,7 @@ pub enum Global {
     /// A synchronization object without a word in memory.
     SyncObject { adapter: AdapterIndex, object: SyncObjectNumber },
     /// A keyed mutex, of no adapter.
-    KeyedMutex { mutex: u64 },
+    KeyedMutex { mutex: KeyedMutexNumber },
 }
 
 /// All of a machine.

@@ -30,9 +30,9 @@ use kmt_calls::{KeyedMutexFlags, Refusal, Reply};
 use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use crate::effect::{Answer, Cx, Effect, Token};
-use crate::number::DeviceNumber;
+use crate::number::{DeviceNumber, KeyedMutexNumber, KeyedMutexOpenNumber};
 use crate::refusal::invalid;
-use crate::store::Store;
+use crate::store::{ObjectNumber, Store};
 use object::{KeyedMutexState, Wait, abandoned, timeout};
 
 pub use object::KeyedMutex;
@@ -43,10 +43,10 @@ const RUNTIME_DATA_MAX: usize = 65_536;
 /// All of a machine.
 #[derive(Default)]
 pub struct KeyedMutexes {
-    mutexes: Store<u64, KeyedMutex>,
-    opens: Store<u64, KeyedMutexOpen>,
+    mutexes: Store<KeyedMutexNumber, KeyedMutex>,
+    opens: Store<KeyedMutexOpenNumber, KeyedMutexOpen>,
     /// Which mutex a wait that ends by itself is for, by its time.
-    deadlines: BTreeMap<(u64, Token), u64>,
+    deadlines: BTreeMap<(u64, Token), KeyedMutexNumber>,
 }
 
 /// A process's open of one.
@@ -57,7 +57,7 @@ pub struct KeyedMutexOpen {
     /// The device that it goes with, if it was opened with a resource.
     pub device: Option<(AdapterIndex, DeviceNumber)>,
     /// The mutex that it opens.
-    pub mutex: u64,
+    pub mutex: KeyedMutexNumber,
 }
 
 /// An acquire's arguments.
@@ -82,7 +82,7 @@ impl KeyedMutexes {
         process: ProcessId,
         (key, flags): (u64, KeyedMutexFlags),
         runtime_data: Vec<u8>,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<KeyedMutexOpenNumber, Refusal> {
         let reserved = flags.difference(KeyedMutexFlags::NT_SECURITY_SHARING);
         if !reserved.is_empty() {
             return Err(invalid(format!("flags {:#x} of a keyed mutex are reserved", reserved.bits())));
@@ -102,7 +102,7 @@ impl KeyedMutexes {
             waiting: VecDeque::new(),
         });
         let open = self.opens.insert(KeyedMutexOpen { process, device: None, mutex });
-        cx.emit_of_all(Event::KeyedMutexCreated { process: process.0, mutex, open });
+        cx.emit_of_all(Event::KeyedMutexCreated { process: process.0, mutex: mutex.raw(), open: open.raw() });
         Ok(open)
     }
 
@@ -115,15 +115,15 @@ impl KeyedMutexes {
         cx: &mut Cx<'_>,
         process: ProcessId,
         device: Option<(AdapterIndex, DeviceNumber)>,
-        (mutex, runtime_data): (u64, Vec<u8>),
-    ) -> Result<u64, Refusal> {
+        (mutex, runtime_data): (KeyedMutexNumber, Vec<u8>),
+    ) -> Result<KeyedMutexOpenNumber, Refusal> {
         self.check_data(mutex, &runtime_data)?;
         if self.mutexes[mutex].runtime_data.is_empty() {
             self.give_data(cx, mutex, runtime_data);
         }
         self.mutexes[mutex].opens += 1;
         let open = self.opens.insert(KeyedMutexOpen { process, device, mutex });
-        cx.emit_of_all(Event::KeyedMutexOpened { process: process.0, mutex, open });
+        cx.emit_of_all(Event::KeyedMutexOpened { process: process.0, mutex: mutex.raw(), open: open.raw() });
         Ok(open)
     }
 
@@ -131,7 +131,7 @@ impl KeyedMutexes {
     ///
     /// # Errors
     /// `INVALID_PARAMETER` when it has another number of bytes already, and when they are too many.
-    pub fn check_data(&self, mutex: u64, brought: &[u8]) -> Result<(), Refusal> {
+    pub fn check_data(&self, mutex: KeyedMutexNumber, brought: &[u8]) -> Result<(), Refusal> {
         let (bytes, has) = (brought.len(), self.mutexes[mutex].runtime_data.len());
         if bytes > RUNTIME_DATA_MAX {
             return Err(invalid(format!("{bytes} bytes of data; at most {RUNTIME_DATA_MAX}")));
@@ -143,7 +143,7 @@ impl KeyedMutexes {
     }
 
     /// A mutex has these data from now on. With the first ones their number is known: waits that have room for another number end.
-    fn give_data(&mut self, cx: &mut Cx<'_>, mutex: u64, runtime_data: Vec<u8>) {
+    fn give_data(&mut self, cx: &mut Cx<'_>, mutex: KeyedMutexNumber, runtime_data: Vec<u8>) {
         let known = &mut self.mutexes[mutex];
         known.runtime_data = runtime_data;
         let waiting = std::mem::take(&mut known.waiting);
@@ -163,7 +163,13 @@ impl KeyedMutexes {
     ///
     /// # Errors
     /// `ABANDONED`; `TIMEOUT` when the caller does not wait; `INVALID_PARAMETER` as of [`KeyedMutexes::open`].
-    pub fn acquire(&mut self, cx: &mut Cx<'_>, token: Token, open: u64, wanted: Acquire) -> Result<Answer, Refusal> {
+    pub fn acquire(
+        &mut self,
+        cx: &mut Cx<'_>,
+        token: Token,
+        open: KeyedMutexOpenNumber,
+        wanted: Acquire,
+    ) -> Result<Answer, Refusal> {
         let KeyedMutexOpen { process, mutex, .. } = self.opens[open];
         let known = &mut self.mutexes[mutex];
         known.data(wanted.data_bytes)?;
@@ -171,6 +177,7 @@ impl KeyedMutexes {
             KeyedMutexState::Abandoned => return Err(abandoned()),
             KeyedMutexState::Free if known.key == wanted.key => {
                 known.state = KeyedMutexState::Owned { open };
+                let (mutex, open) = (mutex.raw(), open.raw());
                 cx.emit_of_all(Event::KeyedMutexAcquired { process: process.0, mutex, open, key: wanted.key });
                 return Ok(Answer::Done(Ok(known.acquired(wanted.data_bytes))));
             }
@@ -192,7 +199,7 @@ impl KeyedMutexes {
     pub fn release(
         &mut self,
         cx: &mut Cx<'_>,
-        open: u64,
+        open: KeyedMutexOpenNumber,
         (key, fence_value): (u64, u64),
         runtime_data: Vec<u8>,
     ) -> Result<(), Refusal> {
@@ -215,12 +222,13 @@ impl KeyedMutexes {
         let next = next.and_then(|at| known.waiting.remove(at));
         // CAST: each is a thread of a process.
         let waits = known.waiting.len() as u32;
-        cx.emit_of_all(Event::KeyedMutexReleased { process: process.0, mutex, key, fence_value, waits });
+        cx.emit_of_all(Event::KeyedMutexReleased { process: process.0, mutex: mutex.raw(), key, fence_value, waits });
         if let Some(wait) = next {
             known.state = KeyedMutexState::Owned { open: wait.open };
             let reply = known.acquired(wait.data_bytes);
             let process = self.opens[wait.open].process.0;
-            cx.emit_of_all(Event::KeyedMutexAcquired { process, mutex, open: wait.open, key });
+            let (mutex, open) = (mutex.raw(), wait.open.raw());
+            cx.emit_of_all(Event::KeyedMutexAcquired { process, mutex, open, key });
             self.answer(cx, wait, Ok(reply));
         }
         Ok(())
@@ -229,14 +237,14 @@ impl KeyedMutexes {
     /// An open is closed, by its process or for it. Waits by it end, and a mutex that it has is abandoned. Answers with the global handle
     /// that has gone with it.
     #[must_use]
-    pub fn close(&mut self, cx: &mut Cx<'_>, open: u64) -> Option<RawHandle> {
+    pub fn close(&mut self, cx: &mut Cx<'_>, open: KeyedMutexOpenNumber) -> Option<RawHandle> {
         let number = self.opens.remove(open).expect("an open is closed once").mutex;
         let known = &mut self.mutexes[number];
         let (ended, mut left): (VecDeque<Wait>, VecDeque<Wait>) =
             known.waiting.drain(..).partition(|wait| wait.open == open);
         if known.state == (KeyedMutexState::Owned { open }) {
             known.state = KeyedMutexState::Abandoned;
-            cx.emit_of_all(Event::KeyedMutexAbandoned { mutex: number });
+            cx.emit_of_all(Event::KeyedMutexAbandoned { mutex: number.raw() });
         } else {
             known.waiting.append(&mut left);
         }
@@ -253,15 +261,16 @@ impl KeyedMutexes {
     }
 
     /// The opens that a device has by opening resources.
-    pub fn opens_of_device(&self, device: (AdapterIndex, DeviceNumber)) -> Vec<u64> {
+    pub fn opens_of_device(&self, device: (AdapterIndex, DeviceNumber)) -> Vec<KeyedMutexOpenNumber> {
         self.opens.iter().filter(|(_, open)| open.device == Some(device)).map(|(number, _)| number).collect()
     }
 
     /// A process has gone: closes its opens; its waits end without an answer, for it has no threads. Answers with the global handles that
     /// have gone with it.
     pub fn close_all_of(&mut self, cx: &mut Cx<'_>, process: ProcessId) -> Vec<RawHandle> {
-        let of_process = |(number, open): (u64, &KeyedMutexOpen)| (open.process == process).then_some(number);
-        let opens: Vec<u64> = self.opens.iter().filter_map(of_process).collect();
+        let of_process =
+            |(number, open): (KeyedMutexOpenNumber, &KeyedMutexOpen)| (open.process == process).then_some(number);
+        let opens: Vec<KeyedMutexOpenNumber> = self.opens.iter().filter_map(of_process).collect();
         for open in &opens {
             let deadlines = &mut self.deadlines;
             self.mutexes[self.opens[*open].mutex].waiting.retain(|wait| {
@@ -280,7 +289,7 @@ impl KeyedMutexes {
     /// # Errors
     /// `INVALID_PARAMETER` when it was not created for that.
     // spec: sync §2.2
-    pub fn name(&mut self, mutex: u64) -> Result<(), Refusal> {
+    pub fn name(&mut self, mutex: KeyedMutexNumber) -> Result<(), Refusal> {
         let known = &mut self.mutexes[mutex];
         if !known.by_nt_handle {
             return Err(invalid("the keyed mutex was not created with NtSecuritySharing"));
@@ -290,12 +299,12 @@ impl KeyedMutexes {
     }
 
     /// An NT handle was not made after all. It is open.
-    pub fn take_name_back(&mut self, mutex: u64) {
+    pub fn take_name_back(&mut self, mutex: KeyedMutexNumber) {
         self.mutexes[mutex].names -= 1;
     }
 
     /// An NT handle has gone.
-    pub fn unname(&mut self, cx: &mut Cx<'_>, mutex: u64) {
+    pub fn unname(&mut self, cx: &mut Cx<'_>, mutex: KeyedMutexNumber) {
         self.mutexes[mutex].names -= 1;
         self.drop_unreached(cx, mutex);
     }
@@ -318,27 +327,27 @@ impl KeyedMutexes {
     }
 
     /// A mutex by its number.
-    pub fn get(&self, mutex: u64) -> Option<&KeyedMutex> {
+    pub fn get(&self, mutex: KeyedMutexNumber) -> Option<&KeyedMutex> {
         self.mutexes.get(mutex)
     }
 
     /// Its creator says by which global handle it goes.
-    pub fn goes_by(&mut self, open: u64, global: RawHandle) {
+    pub fn goes_by(&mut self, open: KeyedMutexOpenNumber, global: RawHandle) {
         self.mutexes[self.opens[open].mutex].global = global;
     }
 
     /// An open by its number.
-    pub fn open_of(&self, open: u64) -> Option<&KeyedMutexOpen> {
+    pub fn open_of(&self, open: KeyedMutexOpenNumber) -> Option<&KeyedMutexOpen> {
         self.opens.get(open)
     }
 
     /// All mutexes, by number.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &KeyedMutex)> {
+    pub fn iter(&self) -> impl Iterator<Item = (KeyedMutexNumber, &KeyedMutex)> {
         self.mutexes.iter()
     }
 
     /// All opens, by number.
-    pub fn opens(&self) -> impl Iterator<Item = (u64, &KeyedMutexOpen)> {
+    pub fn opens(&self) -> impl Iterator<Item = (KeyedMutexOpenNumber, &KeyedMutexOpen)> {
         self.opens.iter()
     }
 
@@ -350,11 +359,11 @@ impl KeyedMutexes {
         cx.effects.push(Effect::Answer { token: wait.token, result });
     }
 
-    fn drop_unreached(&mut self, cx: &mut Cx<'_>, mutex: u64) {
+    fn drop_unreached(&mut self, cx: &mut Cx<'_>, mutex: KeyedMutexNumber) {
         let known = &self.mutexes[mutex];
         if known.opens == 0 && known.names == 0 {
             self.mutexes.remove(mutex);
-            cx.emit_of_all(Event::KeyedMutexDestroyed { mutex });
+            cx.emit_of_all(Event::KeyedMutexDestroyed { mutex: mutex.raw() });
         }
     }
 }

@@ -14,8 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use kmt_calls::{ProcessAccess, Refusal, SyncObjectAccess};
 use wddm_types::{AdapterIndex, Blame, NtStatus, ProcessId};
 
-use crate::number::SyncObjectNumber;
+use crate::number::{
+    CrossFenceNumber, FenceNumber, KeyedMutexNumber, NtHandleNumber, ResourceBodyNumber, SyncObjectNumber,
+};
 use crate::refusal::{access_denied, invalid, no_memory, refuse};
+use crate::store::ObjectNumber;
 use name::{Named, Names};
 
 /// `(HANDLE)-1`.
@@ -27,15 +30,20 @@ const HANDLES_MAX: usize = 1 << 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shared {
     /// The body of a resource.
-    Resource { adapter: AdapterIndex, body: u64 },
+    Resource { adapter: AdapterIndex, body: ResourceBodyNumber },
     /// The same with its keyed mutex, and an object without a word in memory that orders the work on it.
-    ResourceSet { adapter: AdapterIndex, body: u64, keyed_mutex: u64, sync_object: SyncObjectNumber },
-    /// A synchronization object. This module stands below the fences, so it holds their numbers as integers.
-    Fence { adapter: AdapterIndex, fence: u64, access: SyncObjectAccess },
+    ResourceSet {
+        adapter: AdapterIndex,
+        body: ResourceBodyNumber,
+        keyed_mutex: KeyedMutexNumber,
+        sync_object: SyncObjectNumber,
+    },
+    /// A synchronization object.
+    Fence { adapter: AdapterIndex, fence: FenceNumber, access: SyncObjectAccess },
     /// A synchronization object without a word in memory.
     SyncObject { adapter: AdapterIndex, object: SyncObjectNumber, access: SyncObjectAccess },
     /// A fence of several adapters.
-    CrossFence { fence: u64, access: SyncObjectAccess },
+    CrossFence { fence: CrossFenceNumber, access: SyncObjectAccess },
     /// A process, and what its holder may do with it. Only the holder has it.
     Process { process: ProcessId, access: ProcessAccess },
     /// A process that has ended.
@@ -72,13 +80,13 @@ pub struct NtHandle {
 pub struct NtHandles {
     key: [u64; 2],
     made: u64,
-    open: BTreeMap<u64, NtHandle>,
+    open: BTreeMap<NtHandleNumber, NtHandle>,
     /// Those that each process has to close; a process without any is not here.
-    held: BTreeMap<ProcessId, BTreeSet<u64>>,
+    held: BTreeMap<ProcessId, BTreeSet<NtHandleNumber>>,
     /// How many are kept for each process, also for one that has ended; a process without any is not here.
     kept: BTreeMap<ProcessId, u64>,
     /// Those that name a process, by that process.
-    of_processes: BTreeMap<ProcessId, BTreeSet<u64>>,
+    of_processes: BTreeMap<ProcessId, BTreeSet<NtHandleNumber>>,
     names: Names,
 }
 
@@ -94,7 +102,7 @@ impl NtHandles {
     /// # Errors
     /// `NO_MEMORY` when the process has as many as it may; of a text see [`Names::give`].
     // spec: sync §2.2
-    pub fn share(&mut self, process: ProcessId, object: Shared, name: Option<&str>) -> Result<u64, Refusal> {
+    pub fn share(&mut self, process: ProcessId, object: Shared, name: Option<&str>) -> Result<NtHandleNumber, Refusal> {
         self.has_room(process)?;
         let name = name.map(|name| self.names.give(name, object)).transpose()?;
         Ok(self.add(NtHandle { process, kept_for: None, object, name }))
@@ -112,7 +120,7 @@ impl NtHandles {
     ///
     /// # Errors
     /// `NO_MEMORY` when the process has as many as it may.
-    pub fn share_as(&mut self, process: ProcessId, object: Shared, found: &str) -> Result<u64, Refusal> {
+    pub fn share_as(&mut self, process: ProcessId, object: Shared, found: &str) -> Result<NtHandleNumber, Refusal> {
         self.has_room(process)?;
         self.names.hold(found);
         Ok(self.add(NtHandle { process, kept_for: None, object, name: Some(found.to_owned()) }))
@@ -123,7 +131,7 @@ impl NtHandles {
     ///
     /// # Errors
     /// `INVALID_HANDLE`; `INVALID_PARAMETER` for the handle of a process, which is its holder's only.
-    pub fn handed_over(&self, handle: u64) -> Result<(Shared, Option<String>), Refusal> {
+    pub fn handed_over(&self, handle: NtHandleNumber) -> Result<(Shared, Option<String>), Refusal> {
         let known = self.open.get(&handle).ok_or_else(no_such_nt_handle)?;
         match known.object {
             Shared::Process { .. } | Shared::Ended => Err(of_one_process()),
@@ -138,12 +146,12 @@ impl NtHandles {
         }
     }
 
-    fn add(&mut self, handle: NtHandle) -> u64 {
+    fn add(&mut self, handle: NtHandle) -> NtHandleNumber {
         let token = loop {
             self.made += 1;
-            let token = siphash(self.key, self.made);
+            let token = NtHandleNumber::from_raw(siphash(self.key, self.made));
             // 0 is no handle; one that is taken would name two objects.
-            if token != 0 && !self.open.contains_key(&token) {
+            if token.raw() != 0 && !self.open.contains_key(&token) {
                 break token;
             }
         };
@@ -170,7 +178,7 @@ impl NtHandles {
     /// # Errors
     /// `INVALID_HANDLE`.
     // spec: memory §9.3: INVALID_HANDLE is for handles of the operating system
-    pub fn named(&self, handle: u64) -> Result<Shared, Refusal> {
+    pub fn named(&self, handle: NtHandleNumber) -> Result<Shared, Refusal> {
         self.open.get(&handle).map(|named| named.object).ok_or_else(no_such_nt_handle)
     }
 
@@ -180,8 +188,13 @@ impl NtHandles {
     /// `INVALID_HANDLE`, also for another process's handle; `INVALID_PARAMETER` when it is none of a process, or of one that has ended;
     /// `ACCESS_DENIED` without the right.
     // spec: memory §5.5, memory §9.3
-    pub fn process(&self, from: ProcessId, handle: u64, wanted: ProcessAccess) -> Result<ProcessId, Refusal> {
-        if [0, THIS_PROCESS].contains(&handle) {
+    pub fn process(
+        &self,
+        from: ProcessId,
+        handle: NtHandleNumber,
+        wanted: ProcessAccess,
+    ) -> Result<ProcessId, Refusal> {
+        if [0, THIS_PROCESS].contains(&handle.raw()) {
             return Ok(from);
         }
         let held = self.open.get(&handle).filter(|named| named.process == from).ok_or_else(no_such_nt_handle)?;
@@ -208,7 +221,7 @@ impl NtHandles {
     ///
     /// # Errors
     /// `INVALID_HANDLE`; `INVALID_PARAMETER` for the handle of a process, which is its holder's only.
-    pub fn keep(&mut self, process: ProcessId, handle: u64) -> Result<(), Refusal> {
+    pub fn keep(&mut self, process: ProcessId, handle: NtHandleNumber) -> Result<(), Refusal> {
         let known =
             self.open.get_mut(&handle).filter(|known| known.process == process).ok_or_else(no_such_nt_handle)?;
         if matches!(known.object, Shared::Process { .. } | Shared::Ended) {
@@ -225,7 +238,7 @@ impl NtHandles {
     ///
     /// # Errors
     /// `INVALID_HANDLE`, also for another process's: being told a handle is not having it.
-    pub fn close(&mut self, process: ProcessId, handle: u64) -> Result<Shared, Refusal> {
+    pub fn close(&mut self, process: ProcessId, handle: NtHandleNumber) -> Result<Shared, Refusal> {
         match self.open.get(&handle) {
             Some(named) if named.process == process => {
                 forget(&mut self.held, process, handle);
@@ -247,7 +260,7 @@ impl NtHandles {
     }
 
     /// A handle has gone, with the name if it was the last that had it.
-    fn leave(&mut self, token: u64, gone: NtHandle) -> Shared {
+    fn leave(&mut self, token: NtHandleNumber, gone: NtHandle) -> Shared {
         if let Some(process) = gone.kept_for {
             let kept = self.kept.get_mut(&process).expect("it was counted");
             *kept -= 1;
@@ -268,13 +281,13 @@ impl NtHandles {
     }
 
     /// All, by token.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &NtHandle)> {
+    pub fn iter(&self) -> impl Iterator<Item = (NtHandleNumber, &NtHandle)> {
         self.open.iter().map(|(token, named)| (*token, named))
     }
 }
 
 /// A process has, or is named by, one token less.
-fn forget(of: &mut BTreeMap<ProcessId, BTreeSet<u64>>, process: ProcessId, token: u64) {
+fn forget(of: &mut BTreeMap<ProcessId, BTreeSet<NtHandleNumber>>, process: ProcessId, token: NtHandleNumber) {
     let tokens = of.get_mut(&process).expect("it had one");
     tokens.remove(&token);
     if tokens.is_empty() {
@@ -290,16 +303,16 @@ fn no_such_nt_handle() -> Refusal {
     refuse(NtStatus::INVALID_HANDLE, Blame::Caller, "no such NT handle")
 }
 
-/// SipHash-2-4 of the eight bytes of a number.
-fn siphash(key: [u64; 2], number: u64) -> u64 {
+/// SipHash-2-4 of the eight bytes of an integer.
+fn siphash(key: [u64; 2], message: u64) -> u64 {
     let mut state = [
         key[0] ^ 0x736f_6d65_7073_6575,
         key[1] ^ 0x646f_7261_6e64_6f6d,
         key[0] ^ 0x6c79_6765_6e65_7261,
         key[1] ^ 0x7465_6462_7974_6573,
     ];
-    // The number, then the last word of the message: its length in the highest byte.
-    for word in [number, 8 << 56] {
+    // The integer, then the last word of the message: its length in the highest byte.
+    for word in [message, 8 << 56] {
         state[3] ^= word;
         round(&mut state);
         round(&mut state);
@@ -338,7 +351,7 @@ mod tests {
     #[test]
     fn a_handle_is_its_makers_to_close_and_everybodys_to_open() {
         let mut handles = NtHandles::new([1, 2]);
-        let object = Shared::Resource { adapter: AdapterIndex(0), body: 5 };
+        let object = Shared::Resource { adapter: AdapterIndex(0), body: ResourceBodyNumber::from_raw(5) };
         let token = handles.share(ProcessId(1), object, None).unwrap();
         let other = handles.share(ProcessId(2), object, None).unwrap();
         assert_ne!(token, other);
@@ -357,8 +370,9 @@ mod tests {
     #[test]
     fn no_process_takes_anothers_handles_and_one_has_a_hundred_thousand() {
         let mut handles = NtHandles::new([1, 2]);
-        let object = Shared::Resource { adapter: AdapterIndex(0), body: 5 };
-        let ours: Vec<u64> = (0..100_000).map(|_| handles.share(ProcessId(1), object, None).unwrap()).collect();
+        let object = Shared::Resource { adapter: AdapterIndex(0), body: ResourceBodyNumber::from_raw(5) };
+        let ours: Vec<NtHandleNumber> =
+            (0..100_000).map(|_| handles.share(ProcessId(1), object, None).unwrap()).collect();
         let theirs = handles.share(ProcessId(2), object, None).unwrap();
         handles.keep(ProcessId(1), ours[7]).unwrap();
         assert_eq!((handles.held_by(ProcessId(1)), handles.kept_for(ProcessId(1))), (99_999, 1));

@@ -82,6 +82,41 @@ object_number! {
     SyncOpenNumber
 }
 
+object_number! {
+    /// What the devices share of a resource, and what names keep of it, for as long as the adapter runs.
+    ResourceBodyNumber
+}
+
+object_number! {
+    /// A fence of several adapters, for as long as the machine runs. Each of them has a [`FenceNumber`] of its own for it.
+    CrossFenceNumber
+}
+
+object_number! {
+    /// A section of the machine, for as long as it runs.
+    SectionNumber
+}
+
+object_number! {
+    /// A keyed mutex of the machine, for as long as it runs.
+    KeyedMutexNumber
+}
+
+object_number! {
+    /// A process's open of a keyed mutex, for as long as the machine runs.
+    KeyedMutexOpenNumber
+}
+
+object_number! {
+    /// An event of a process, for as long as the process lives.
+    EventNumber
+}
+
+object_number! {
+    /// An NT handle by its token, which a process cannot guess. A number that stands outside is a claim until the table of them knows it.
+    NtHandleNumber
+}
+
 /// A context with a queue of updates: one that has hardware queues, or a packet context with GPU virtual addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UpdateContext {
@@ -95,7 +130,7 @@ pub enum UpdateContext {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventName {
     pub process: ProcessId,
-    pub number: u64,
+    pub number: EventNumber,
 }
 
 /// Names a call whose answer comes later.

@@ -11,8 +11,8 @@ use crate::fence_log::{LogPool, Logs};
 use crate::handle::HandleTable;
 use crate::notification::RegistrationNumber;
 use crate::number::{
-    AllocationNumber, ContextNumber, DeviceNumber, DoorbellNumber, FenceNumber, FenceOpenNumber, PagingQueueNumber,
-    QueueNumber, ResourceNumber,
+    AllocationNumber, ContextNumber, DeviceNumber, DoorbellNumber, EventNumber, FenceNumber, FenceOpenNumber,
+    KeyedMutexOpenNumber, PagingQueueNumber, QueueNumber, ResourceNumber, SectionNumber,
 };
 use crate::packet::PacketContextNumber;
 use crate::queue::Feed;
@@ -32,7 +32,7 @@ pub struct Process {
     /// It may ask for priorities above the ordinary ones (`SE_INC_BASE_PRIORITY_NAME`).
     pub may_raise_priority: bool,
     /// Its events.
-    pub events: Store<u64, crate::event::Event>,
+    pub events: Store<EventNumber, crate::event::Event>,
     /// Its quota and account, if its creation named them.
     pub admission: Option<crate::quota::Admission>,
 }
@@ -110,11 +110,11 @@ pub enum Object {
     /// A registration for notifications.
     Registration(AdapterIndex, RegistrationNumber),
     /// A section, of no adapter.
-    Section(u64),
+    Section(SectionNumber),
     /// An event, of no adapter.
-    Event(u64),
+    Event(EventNumber),
     /// The process's open of a keyed mutex, of no adapter.
-    KeyedMutex(u64),
+    KeyedMutex(KeyedMutexOpenNumber),
 }
 
 /// The words and logs of a process on one adapter that no part has yet; its facts are in `owners`, its fences in `sync`.

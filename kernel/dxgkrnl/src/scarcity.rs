@@ -25,6 +25,7 @@ use crate::adapter::Adapter;
 use crate::due::Waiter;
 use crate::effect::{Answer, Cx, Effect, Token};
 use crate::machine::Machine;
+use crate::number::SectionNumber;
 use crate::quota::{Committed, Kind, OverQuota};
 
 /// Why a creation made nothing.
@@ -199,14 +200,14 @@ impl Machine {
     }
 
     /// Sections whose handles are closed and whose allocations are all destroyed.
-    fn ending_sections(&self) -> Vec<u64> {
-        let mut leaving: BTreeMap<u64, u32> = BTreeMap::new();
+    fn ending_sections(&self) -> Vec<SectionNumber> {
+        let mut leaving: BTreeMap<SectionNumber, u32> = BTreeMap::new();
         for adapter in &self.adapters {
             for section in adapter.ending_uses_of_sections() {
                 *leaving.entry(section).or_default() += 1;
             }
         }
-        let ends = |(number, uses): (u64, u32)| {
+        let ends = |(number, uses): (SectionNumber, u32)| {
             let section = self.sections.get(number)?;
             (section.holder().is_none() && section.users() == uses).then_some(number)
         };
@@ -255,7 +256,7 @@ impl Adapter {
     }
 
     /// The sections of destroyed allocations, one item for each allocation that is on its way out of it.
-    fn ending_uses_of_sections(&self) -> impl Iterator<Item = u64> {
+    fn ending_uses_of_sections(&self) -> impl Iterator<Item = SectionNumber> {
         let destroyed = self
             .memory
             .allocations

@@ -18,6 +18,7 @@ use crate::allocation::Existing;
 use crate::coherency::see_cached;
 use crate::effect::{Cx, MappingChange};
 use crate::machine::Machine;
+use crate::number::SectionNumber;
 use crate::quota::Commitments;
 use crate::refusal::{invalid, no_memory, not_supported};
 use crate::scarcity::{Lack, NotCreated};
@@ -26,7 +27,7 @@ use crate::store::Store;
 /// The sections of all processes.
 #[derive(Default)]
 pub struct Sections {
-    sections: Store<u64, Section>,
+    sections: Store<SectionNumber, Section>,
     /// Memory that their processes have committed in them.
     pub commitments: Commitments,
 }
@@ -89,7 +90,7 @@ impl Sections {
         process: ProcessId,
         size_bytes: u64,
         given: Option<u64>,
-    ) -> Result<(u64, Mapped), NotCreated> {
+    ) -> Result<(SectionNumber, Mapped), NotCreated> {
         if size_bytes == 0 || !size_bytes.is_multiple_of(PAGE_BYTES) {
             return Err(invalid(format!("a section of {size_bytes} bytes is no multiple of the page")).into());
         }
@@ -130,7 +131,7 @@ impl Sections {
     // spec: memory §2.2, memory §2.7
     pub fn pages(
         &self,
-        number: u64,
+        number: SectionNumber,
         range: SectionRange,
         adapter: AdapterIndex,
         across: bool,
@@ -149,12 +150,12 @@ impl Sections {
     }
 
     /// An allocation lies in the section from now on.
-    pub fn enter(&mut self, number: u64) {
+    pub fn enter(&mut self, number: SectionNumber) {
         self.sections[number].users += 1;
     }
 
     /// Its handle or an allocation in it has gone; with the last its pages go.
-    fn leave(&mut self, cx: &Cx<'_>, adapters: &mut [Adapter], number: u64) {
+    fn leave(&mut self, cx: &Cx<'_>, adapters: &mut [Adapter], number: SectionNumber) {
         let section = &mut self.sections[number];
         section.users -= 1;
         if section.users > 0 {
@@ -173,7 +174,7 @@ impl Sections {
     }
 
     /// The process has closed its section, or has gone.
-    pub fn close(&mut self, cx: &mut Cx<'_>, adapters: &mut [Adapter], number: u64) {
+    pub fn close(&mut self, cx: &mut Cx<'_>, adapters: &mut [Adapter], number: SectionNumber) {
         let section = &mut self.sections[number];
         let creator = &mut adapters[section.creator.0 as usize];
         creator.memory.cpu_view.tell(cx, section.mapping, MappingChange::Gone);
@@ -183,18 +184,19 @@ impl Sections {
 
     /// The sections of a process that has gone.
     pub fn close_all_of(&mut self, cx: &mut Cx<'_>, adapters: &mut [Adapter], process: ProcessId) {
-        let of_process = |(number, section): (u64, &Section)| (section.holder() == Some(process)).then_some(number);
-        let open: Vec<u64> = self.iter().filter_map(of_process).collect();
+        let of_process =
+            |(number, section): (SectionNumber, &Section)| (section.holder() == Some(process)).then_some(number);
+        let open: Vec<SectionNumber> = self.iter().filter_map(of_process).collect();
         open.into_iter().for_each(|number| self.close(cx, adapters, number));
     }
 
     /// The section of a number.
-    pub fn get(&self, number: u64) -> Option<&Section> {
+    pub fn get(&self, number: SectionNumber) -> Option<&Section> {
         self.sections.get(number)
     }
 
     /// All, by number.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &Section)> {
+    pub fn iter(&self) -> impl Iterator<Item = (SectionNumber, &Section)> {
         self.sections.iter()
     }
 

@@ -68,20 +68,26 @@ impl SystemHandles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::number::{EventNumber, SectionNumber};
+    use crate::store::ObjectNumber;
+
+    fn event(number: u64) -> Object {
+        Object::Event(EventNumber::from_raw(number))
+    }
 
     #[test]
     fn a_number_comes_again_behind_all_others_and_never_to_two() {
         let mut handles = SystemHandles::default();
-        let first = handles.insert(Object::Event(1)).unwrap();
-        let second = handles.insert(Object::Section(2)).unwrap();
+        let first = handles.insert(event(1)).unwrap();
+        let second = handles.insert(Object::Section(SectionNumber::from_raw(2))).unwrap();
         assert_eq!((first.0, second.0), (0x1000_0000, 0x1000_0008));
-        assert_eq!(handles.remove(first), Some(Object::Event(1)));
+        assert_eq!(handles.remove(first), Some(event(1)));
         handles.next = BEHIND - STEP;
-        let numbers = [3, 4, 5].map(|number| handles.insert(Object::Event(number)).unwrap().0);
+        let numbers = [3, 4, 5].map(|number| handles.insert(event(number)).unwrap().0);
         assert_eq!(numbers, [BEHIND - STEP, 0x1000_0000, 0x1000_0010], "the second still lives");
         assert_eq!(
             (handles.get(second), handles.get(RawHandle(0)), handles.len()),
-            (Some(&Object::Section(2)), None, 4)
+            (Some(&Object::Section(SectionNumber::from_raw(2))), None, 4)
         );
     }
 }

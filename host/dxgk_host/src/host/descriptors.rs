@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, PoisonError};
 
+use dxgkrnl::{NtHandleNumber, ObjectNumber};
 use kmt_calls::Refusal;
 use kmt_link::Descriptors;
 use wddm_types::{Blame, NtStatus, ProcessId};
@@ -29,7 +30,7 @@ impl Host {
         let none_left =
             |error| no_memory(format!("the operating system gives no descriptor for an NT handle: {error}"));
         let pair = Descriptors::pair().map_err(none_left)?;
-        self.hold_sound()?.turn(|machine, cx| machine.keep_nt_handle(cx, process, handle))?;
+        self.hold_sound()?.turn(|machine, cx| machine.keep_nt_handle(cx, process, NtHandleNumber::from_raw(handle)))?;
         Ok(descriptors.name(pair, handle))
     }
 
@@ -53,7 +54,7 @@ impl Host {
         Descriptors::new(Box::new(move |handle| {
             let Some(host) = host.upgrade() else { return };
             if let Ok(mut state) = host.hold_sound() {
-                state.turn(|machine, cx| machine.close_kept_nt_handle(cx, handle));
+                state.turn(|machine, cx| machine.close_kept_nt_handle(cx, NtHandleNumber::from_raw(handle)));
             }
         }))
     }

@@ -9,7 +9,7 @@ use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 use crate::adapter::Adapter;
 use crate::due::{RingWait, Waiter};
 use crate::effect::{Answer, Cx, Effect, Token};
-use crate::number::{DeviceNumber, FenceNumber, PagingQueueNumber, PagingWorkNumber};
+use crate::number::{CrossFenceNumber, DeviceNumber, FenceNumber, PagingQueueNumber, PagingWorkNumber, SectionNumber};
 use crate::paging::{Deferred, RingNeeds};
 use crate::store::ObjectNumber;
 
@@ -30,7 +30,7 @@ impl Adapter {
     }
 
     /// Nothing reaches the word of a cross-adapter fence any more when the ring has got past everything queued so far.
-    pub fn defer_common_use(&mut self, cross: u64) {
+    pub fn defer_common_use(&mut self, cross: CrossFenceNumber) {
         self.memory.ring.defer(Deferred::CommonUse(cross));
     }
 
@@ -107,7 +107,7 @@ impl Adapter {
     }
 
     /// Lets an allocation's section go when the ring has got past everything queued so far.
-    pub fn defer_section(&mut self, section: u64) {
+    pub fn defer_section(&mut self, section: SectionNumber) {
         self.memory.ring.defer(Deferred::Section(section));
     }
 

@@ -5,8 +5,7 @@ use std::collections::{VecDeque, vec_deque};
 use ddi::{KmdAllocation, KmdOpenAllocation};
 use wddm_types::RawHandle;
 
-use super::ResourceBodyNumber;
-use crate::number::{AllocationNumber, DeviceNumber, ResourceNumber};
+use crate::number::{AllocationNumber, DeviceNumber, ResourceBodyNumber, ResourceNumber};
 
 /// An allocation as one device has it: a binding.
 #[derive(Debug)]

@@ -6,12 +6,7 @@ use kmt_calls::{CreateAllocationFlags, ResourceRequest};
 use vidmm::AllocationId;
 use wddm_types::{FencePoint, ProcessId, RawHandle, VidPnSourceId};
 
-use crate::store::object_number;
-
-object_number! {
-    /// A resource as all devices of an adapter share it, for as long as the adapter runs.
-    ResourceBodyNumber
-}
+use crate::number::{ResourceBodyNumber, SectionNumber};
 
 /// The state that all bindings of an allocation share.
 #[derive(Debug)]
@@ -28,7 +23,7 @@ pub struct Body {
     /// The body of the resource that it is a member of. An NT handle of the resource keeps its members.
     pub resource: Option<ResourceBodyNumber>,
     /// The machine's section whose pages are its backing store.
-    pub section: Option<u64>,
+    pub section: Option<SectionNumber>,
     /// The source that shows it, of a primary.
     pub primary: Option<VidPnSourceId>,
     /// Last uses of the destroyed bindings.

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpu_fence::FenceId;
 use wddm_types::{FencePoint, ProcessId};
 
-use super::{Allocation, ResourceBodyNumber};
-use crate::number::{DeviceNumber, Token};
+use super::Allocation;
+use crate::number::{DeviceNumber, ResourceBodyNumber, Token};
 use crate::store::{ObjectNumber, object_number};
 
 object_number! {

@@ -8,8 +8,10 @@ use crate::call::info::{info, result_of};
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
 use crate::features;
+use crate::number::NtHandleNumber;
 use crate::object::Object;
 use crate::refusal::invalid;
+use crate::store::ObjectNumber;
 
 impl Turn<'_> {
     pub(super) fn on_adapter(&mut self, cx: &Cx<'_>, call: AdapterCall) -> Result<Answer, Refusal> {
@@ -57,7 +59,11 @@ impl Turn<'_> {
             }
             AdapterCall::QueryVideoMemoryInfo { process, adapter, local } => {
                 let index = self.adapter(adapter)?;
-                let process = self.nt_handles.process(self.from, process, ProcessAccess::QUERY_INFORMATION)?;
+                let process = self.nt_handles.process(
+                    self.from,
+                    NtHandleNumber::from_raw(process),
+                    ProcessAccess::QUERY_INFORMATION,
+                )?;
                 // spec: memory §9.3
                 self.adapters[index.0 as usize].life.running()?;
                 done(Reply::VideoMemoryInfo(self.adapters[index.0 as usize].video_memory_info(process, local)))

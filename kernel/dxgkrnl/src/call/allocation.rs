@@ -13,7 +13,7 @@ use crate::call::keyed_mutex::Companions;
 use crate::call::share::SharedResource;
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
-use crate::number::DeviceNumber;
+use crate::number::{DeviceNumber, SectionNumber};
 use crate::object::Object;
 use crate::quota::Kind;
 use crate::refusal::invalid;
@@ -99,7 +99,7 @@ impl Turn<'_> {
                 Some(range) => self.sections.pages(self.section(range.section)?, range, index, across)?,
             });
         }
-        let entered: Vec<u64> = existing.iter().flatten().map(|(_, section)| *section).collect();
+        let entered: Vec<SectionNumber> = existing.iter().flatten().map(|(_, section)| *section).collect();
         if call.flags.contains(CreateAllocationFlags::CREATE_SHARED) {
             self.room_for_global()?;
         }

@@ -6,6 +6,7 @@ use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
 use crate::event::Event;
 use crate::object::Object;
+use crate::store::ObjectNumber;
 
 impl Turn<'_> {
     pub(super) fn on_event(&mut self, cx: &mut Cx<'_>, call: EventCall) -> Result<Answer, Refusal> {
@@ -26,7 +27,7 @@ impl Turn<'_> {
             }
             EventCall::Set { event } => {
                 let number = self.process.event(event)?;
-                cx.emit_of_all(events::Event::EventSet { process: self.from.0, event: number });
+                cx.emit_of_all(events::Event::EventSet { process: self.from.0, event: number.raw() });
                 self.process.events[number].set(cx);
                 done(Reply::Done)
             }

@@ -7,16 +7,17 @@ use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
 use crate::global_handle::Global;
 use crate::keyed_mutex::Acquire;
-use crate::number::DeviceNumber;
+use crate::number::{DeviceNumber, KeyedMutexNumber, KeyedMutexOpenNumber, NtHandleNumber};
 use crate::object::Object;
 use crate::refusal::{invalid, refuse};
+use crate::store::ObjectNumber;
 use crate::sync::{SyncObjectNumber, SyncOpenNumber};
 
 /// What was opened with a shared resource and goes with it.
 #[derive(Clone, Copy)]
 pub(super) struct Companions {
     /// The open of the keyed mutex.
-    mutex: u64,
+    mutex: KeyedMutexOpenNumber,
     /// Adapter and number of the synchronization object's open.
     sync_object: (AdapterIndex, SyncOpenNumber),
 }
@@ -46,7 +47,7 @@ impl Turn<'_> {
             }
             // spec: sync §2.2: the allowed sets have no keyed mutex alone
             KeyedMutexCall::OpenFromNtHandle { handle } => {
-                let what = self.nt_handles.named(handle)?.what();
+                let what = self.nt_handles.named(NtHandleNumber::from_raw(handle))?.what();
                 let reason = format!("an NT handle of {what}: a keyed mutex has none for itself alone");
                 Err(refuse(NtStatus::OBJECT_TYPE_MISMATCH, Blame::Caller, reason))
             }
@@ -70,7 +71,7 @@ impl Turn<'_> {
 
     /// The global handle of one that was just created; NONE: it goes by NT handle.
     // spec: sync §2.2: with NtSecuritySharing there is no global handle
-    fn name_keyed_mutex(&mut self, open: u64) -> RawHandle {
+    fn name_keyed_mutex(&mut self, open: KeyedMutexOpenNumber) -> RawHandle {
         let mutex = self.keyed_mutexes.open_of(open).expect("just created").mutex;
         if self.keyed_mutexes.get(mutex).is_some_and(|known| known.goes_by_nt_handle()) {
             return RawHandle::NONE;
@@ -87,7 +88,7 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         (index, device): (AdapterIndex, DeviceNumber),
-        with: Option<(u64, SyncObjectNumber)>,
+        with: Option<(KeyedMutexNumber, SyncObjectNumber)>,
         keyed_mutex_data: Vec<u8>,
     ) -> Option<Companions> {
         let (mutex, sync_object) = with?;
@@ -116,7 +117,7 @@ impl Turn<'_> {
     }
 
     /// An open goes, with the global handle if it was the last.
-    pub(super) fn close_keyed_mutex(&mut self, cx: &mut Cx<'_>, open: u64) {
+    pub(super) fn close_keyed_mutex(&mut self, cx: &mut Cx<'_>, open: KeyedMutexOpenNumber) {
         if let Some(gone) = self.keyed_mutexes.close(cx, open) {
             self.globals.forget(gone);
         }

@@ -6,11 +6,9 @@
 use kmt_calls::{Refusal, Reply, SyncObjectAccess};
 use wddm_types::{Blame, NtStatus};
 
-use crate::allocations::ResourceBodyNumber;
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
 use crate::nt_handle::Shared;
-use crate::number::FenceNumber;
 use crate::refusal::{access_denied, invalid, refuse};
 use crate::store::ObjectNumber;
 
@@ -39,7 +37,7 @@ impl Turn<'_> {
         let object = with_access(object, access)?;
         self.name_again(object)?;
         match self.nt_handles.share_as(self.from, object, &key) {
-            Ok(token) => done(Reply::NtHandle(token)),
+            Ok(token) => done(Reply::NtHandle(token.raw())),
             Err(refusal) => {
                 self.unname(cx, object);
                 Err(refusal)
@@ -50,9 +48,7 @@ impl Turn<'_> {
     /// An object with an NT handle gets one more.
     pub(super) fn name_again(&mut self, object: Shared) -> Result<(), Refusal> {
         match object {
-            Shared::Fence { adapter, fence, .. } => {
-                self.adapters[adapter.0 as usize].sync.name_fence_again(FenceNumber::from_raw(fence))
-            }
+            Shared::Fence { adapter, fence, .. } => self.adapters[adapter.0 as usize].sync.name_fence_again(fence),
             Shared::CrossFence { fence, .. } => self.cross_fences.name(fence),
             Shared::SyncObject { adapter, object, .. } => {
                 self.adapters[adapter.0 as usize].sync.name_object_again(object)
@@ -61,11 +57,11 @@ impl Turn<'_> {
                 self.keyed_mutexes.name(keyed_mutex)?;
                 let named = self.adapters[adapter.0 as usize].sync.name_object_again(sync_object);
                 named.inspect_err(|_| self.keyed_mutexes.take_name_back(keyed_mutex))?;
-                self.adapters[adapter.0 as usize].memory.allocations.name_resource(ResourceBodyNumber::from_raw(body));
+                self.adapters[adapter.0 as usize].memory.allocations.name_resource(body);
                 Ok(())
             }
             Shared::Resource { adapter, body } => {
-                self.adapters[adapter.0 as usize].memory.allocations.name_resource(ResourceBodyNumber::from_raw(body));
+                self.adapters[adapter.0 as usize].memory.allocations.name_resource(body);
                 Ok(())
             }
             Shared::Process { .. } | Shared::Ended => Err(invalid("processes have no names")),

@@ -4,6 +4,8 @@ use kmt_calls::{ProcessAccess, Refusal, Reply, ResidencyCall};
 
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
+use crate::number::NtHandleNumber;
+use crate::store::ObjectNumber;
 
 impl Turn<'_> {
     pub(super) fn on_residency(&mut self, cx: &mut Cx<'_>, call: ResidencyCall) -> Result<Answer, Refusal> {
@@ -34,7 +36,11 @@ impl Turn<'_> {
             }
             ResidencyCall::ChangeVideoMemoryReservation { process, adapter, local, reservation_bytes } => {
                 let index = self.adapter(adapter)?;
-                let process = self.nt_handles.process(self.from, process, ProcessAccess::SET_INFORMATION)?;
+                let process = self.nt_handles.process(
+                    self.from,
+                    NtHandleNumber::from_raw(process),
+                    ProcessAccess::SET_INFORMATION,
+                )?;
                 self.adapters[index.0 as usize].life.running()?;
                 self.touched = Some(index);
                 self.adapters[index.0 as usize].change_reservation(process, local, reservation_bytes)?;

@@ -9,7 +9,8 @@ use crate::effect::Cx;
 use crate::memory::LIST_MAX;
 use crate::notification::RegistrationNumber;
 use crate::number::{
-    ContextNumber, DeviceNumber, DoorbellNumber, FenceNumber, FenceOpenNumber, PagingQueueNumber, QueueNumber,
+    ContextNumber, DeviceNumber, DoorbellNumber, FenceNumber, FenceOpenNumber, KeyedMutexOpenNumber, PagingQueueNumber,
+    QueueNumber, SectionNumber,
 };
 use crate::object::Object;
 use crate::packet::Listed;
@@ -98,7 +99,7 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn section(&self, handle: RawHandle) -> Result<u64, Refusal> {
+    pub(super) fn section(&self, handle: RawHandle) -> Result<SectionNumber, Refusal> {
         match self.process.system_handles.get(handle) {
             Some(Object::Section(number)) => Ok(*number),
             _ => Err(wrong_handle("section", handle)),
@@ -106,7 +107,7 @@ impl Turn<'_> {
     }
 
     /// The open of a keyed mutex that a handle names.
-    pub(super) fn keyed_mutex(&self, handle: RawHandle) -> Result<u64, Refusal> {
+    pub(super) fn keyed_mutex(&self, handle: RawHandle) -> Result<KeyedMutexOpenNumber, Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::KeyedMutex(open)) => Ok(*open),
             _ => Err(wrong_handle("keyed mutex", handle)),

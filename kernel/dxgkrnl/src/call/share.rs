@@ -6,14 +6,15 @@ use wddm_types::{AdapterIndex, GpuVa, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::adapter::Opened;
-use crate::allocations::ResourceBodyNumber;
 use crate::call::{Turn, done};
 use crate::cross_adapter::CrossFences;
 use crate::effect::{Answer, Cx};
 use crate::global_handle::Global;
 use crate::keyed_mutex::KeyedMutexes;
 use crate::nt_handle::Shared;
-use crate::number::{DeviceNumber, FenceNumber, FenceOpenNumber};
+use crate::number::{
+    CrossFenceNumber, DeviceNumber, FenceOpenNumber, KeyedMutexNumber, NtHandleNumber, ResourceBodyNumber,
+};
 use crate::object::Object;
 use crate::refusal::{invalid, not_supported};
 use crate::store::ObjectNumber;
@@ -24,13 +25,13 @@ impl Turn<'_> {
         match call {
             ShareCall::ShareObjects { objects, access, name } => {
                 let token = self.share_objects(cx, (&objects, name.as_deref()), access)?;
-                done(Reply::NtHandle(token))
+                done(Reply::NtHandle(token.raw()))
             }
             ShareCall::OpenNtHandleFromName { name, access, sync_object } => {
                 self.open_by_name(cx, &name, access, sync_object)
             }
             ShareCall::TakeNtHandle { handle } => {
-                let (object, name) = self.nt_handles.handed_over(handle)?;
+                let (object, name) = self.nt_handles.handed_over(NtHandleNumber::from_raw(handle))?;
                 self.name_again(object)?;
                 let taken = match name {
                     Some(name) => self.nt_handles.share_as(self.from, object, &name),
@@ -39,10 +40,10 @@ impl Turn<'_> {
                 if taken.is_err() {
                     self.unname(cx, object);
                 }
-                done(Reply::NtHandle(taken?))
+                done(Reply::NtHandle(taken?.raw()))
             }
             ShareCall::CloseNtHandle { handle } => {
-                let gone = self.nt_handles.close(self.from, handle)?;
+                let gone = self.nt_handles.close(self.from, NtHandleNumber::from_raw(handle))?;
                 self.unname(cx, gone);
                 done(Reply::Done)
             }
@@ -59,8 +60,8 @@ impl Turn<'_> {
         request: OpenSyncObjectRequest,
         native: bool,
     ) -> Result<Answer, Refusal> {
-        let (fence, access) = match self.nt_handles.named(request.handle)? {
-            Shared::Fence { adapter, fence, access } if adapter == index => (FenceNumber::from_raw(fence), access),
+        let (fence, access) = match self.nt_handles.named(NtHandleNumber::from_raw(request.handle))? {
+            Shared::Fence { adapter, fence, access } if adapter == index => (fence, access),
             Shared::CrossFence { fence, access } => {
                 return self.open_cross_fence(cx, (index, device), (fence, access), request, native);
             }
@@ -93,7 +94,7 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         (index, device): (AdapterIndex, DeviceNumber),
-        (cross, access): (u64, SyncObjectAccess),
+        (cross, access): (CrossFenceNumber, SyncObjectAccess),
         request: OpenSyncObjectRequest,
         native: bool,
     ) -> Result<Answer, Refusal> {
@@ -147,7 +148,7 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         (objects, name): (&[RawHandle], Option<&str>),
         access: SyncObjectAccess,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<NtHandleNumber, Refusal> {
         let object = match *objects {
             [handle] => self.name_one(handle, access)?,
             [resource, keyed_mutex, sync_object] => self.name_set(resource, keyed_mutex, sync_object)?,
@@ -172,7 +173,7 @@ impl Turn<'_> {
                 self.alive_fence(adapter, open)?;
                 let fence = self.adapters[adapter.0 as usize].sync.share_fence(open, access)?;
                 match self.adapters[adapter.0 as usize].sync.fence(fence).cross() {
-                    None => Shared::Fence { adapter, fence: fence.raw(), access },
+                    None => Shared::Fence { adapter, fence, access },
                     Some(cross) => {
                         self.cross_fences.name(cross)?;
                         Shared::CrossFence { fence: cross, access }
@@ -188,7 +189,7 @@ impl Turn<'_> {
             _ => {
                 let (adapter, body) = self.shareable_resource(handle)?;
                 self.adapters[adapter.0 as usize].memory.allocations.name_resource(body);
-                Shared::Resource { adapter, body: body.raw() }
+                Shared::Resource { adapter, body }
             }
         })
     }
@@ -220,7 +221,7 @@ impl Turn<'_> {
         match self.adapters[adapter.0 as usize].sync.share_object(open, SyncObjectAccess::ALL_ACCESS) {
             Ok(sync_object) => {
                 self.adapters[adapter.0 as usize].memory.allocations.name_resource(body);
-                Ok(Shared::ResourceSet { adapter, body: body.raw(), keyed_mutex, sync_object })
+                Ok(Shared::ResourceSet { adapter, body, keyed_mutex, sync_object })
             }
             Err(refusal) => {
                 self.keyed_mutexes.take_name_back(keyed_mutex);
@@ -231,13 +232,13 @@ impl Turn<'_> {
 
     /// A shared resource on this adapter.
     pub(super) fn resource_named(&self, index: AdapterIndex, share: ShareName) -> Result<SharedResource, Refusal> {
-        let named = |body, with| SharedResource { body: ResourceBodyNumber::from_raw(body), with };
+        let named = |body, with| SharedResource { body, with };
         match share {
             ShareName::Global(handle) => match self.globals.get(handle) {
                 Some(Global::Resource { adapter, body }) if adapter == index => Ok(SharedResource { body, with: None }),
                 _ => Err(invalid("no resource of this adapter has this global handle")),
             },
-            ShareName::NtHandle(handle) => match self.nt_handles.named(handle)? {
+            ShareName::NtHandle(handle) => match self.nt_handles.named(NtHandleNumber::from_raw(handle))? {
                 Shared::Resource { adapter, body } if adapter == index => Ok(named(body, None)),
                 Shared::ResourceSet { adapter, body, keyed_mutex, sync_object } if adapter == index => {
                     Ok(named(body, Some((keyed_mutex, sync_object))))
@@ -264,7 +265,7 @@ pub struct SharedResource {
     /// The body that its devices share.
     pub body: ResourceBodyNumber,
     /// The keyed mutex and the synchronization object that go with it.
-    pub with: Option<(u64, SyncObjectNumber)>,
+    pub with: Option<(KeyedMutexNumber, SyncObjectNumber)>,
 }
 
 /// Where what is named is kept.
@@ -273,17 +274,13 @@ type Named<'a> = (&'a mut [Adapter], &'a mut CrossFences, &'a mut KeyedMutexes);
 /// A name of this object has gone.
 pub fn unname((adapters, cross_fences, keyed_mutexes): Named<'_>, cx: &mut Cx<'_>, object: Shared) {
     match object {
-        Shared::Resource { adapter, body } => {
-            adapters[adapter.0 as usize].unname_resource(cx, ResourceBodyNumber::from_raw(body))
-        }
+        Shared::Resource { adapter, body } => adapters[adapter.0 as usize].unname_resource(cx, body),
         Shared::ResourceSet { adapter, body, keyed_mutex, sync_object } => {
-            adapters[adapter.0 as usize].unname_resource(cx, ResourceBodyNumber::from_raw(body));
+            adapters[adapter.0 as usize].unname_resource(cx, body);
             keyed_mutexes.unname(cx, keyed_mutex);
             adapters[adapter.0 as usize].unname_sync_object(cx, sync_object);
         }
-        Shared::Fence { adapter, fence, .. } => {
-            adapters[adapter.0 as usize].unname_fence(cx, FenceNumber::from_raw(fence))
-        }
+        Shared::Fence { adapter, fence, .. } => adapters[adapter.0 as usize].unname_fence(cx, fence),
         Shared::CrossFence { fence, .. } => cross_fences.unname(adapters, cx, fence),
         Shared::SyncObject { adapter, object, .. } => adapters[adapter.0 as usize].unname_sync_object(cx, object),
         Shared::Process { .. } | Shared::Ended => {}

@@ -7,7 +7,9 @@ use crate::adapter::Adapter;
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
 use crate::nt_handle::Shared;
+use crate::number::NtHandleNumber;
 use crate::refusal::{access_denied, invalid};
+use crate::store::ObjectNumber;
 
 impl Turn<'_> {
     pub(super) fn on_statistics(&mut self, cx: &mut Cx<'_>, call: &StatisticsCall) -> Result<Answer, Refusal> {
@@ -28,10 +30,14 @@ impl Turn<'_> {
                     return Err(access_denied("this call gives QUERY_INFORMATION alone: ask for no other access"));
                 }
                 let handle = self.nt_handles.share(self.from, Shared::Process { process, access }, None)?;
-                done(Reply::NtHandle(handle))
+                done(Reply::NtHandle(handle.raw()))
             }
             StatisticsCall::GetProcessId { process } => {
-                let named = self.nt_handles.process(self.from, process, ProcessAccess::QUERY_INFORMATION)?;
+                let named = self.nt_handles.process(
+                    self.from,
+                    NtHandleNumber::from_raw(process),
+                    ProcessAccess::QUERY_INFORMATION,
+                )?;
                 done(Reply::Processes(vec![named]))
             }
             StatisticsCall::QueryClockCalibration { adapter, node, physical_adapter } => {

@@ -11,8 +11,7 @@ use wddm_types::{AdapterIndex, NtStatus, RawHandle, VidPnTargetId};
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
-use crate::number::EventName;
-use crate::number::{DeviceNumber, FenceNumber};
+use crate::number::{DeviceNumber, EventName, FenceNumber, NtHandleNumber};
 use crate::object::Object;
 use crate::packet::{PacketContextNumber, Signal};
 use crate::refusal::invalid;
@@ -62,7 +61,9 @@ impl Turn<'_> {
                 }
                 self.open_fence(cx, index, device, request, false)
             }
-            SyncCall::OpenSyncObjectFromNtHandle { handle } => self.open_by_nt_handle(cx, handle),
+            SyncCall::OpenSyncObjectFromNtHandle { handle } => {
+                self.open_by_nt_handle(cx, NtHandleNumber::from_raw(handle))
+            }
             SyncCall::OpenSynchronizationObject { shared } => self.open_by_global(cx, shared),
             SyncCall::WaitForSynchronizationObjectFromGpu { context, points } => {
                 let (index, number, _) = self.live_packet_context(context)?;

@@ -9,7 +9,7 @@ use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
 use crate::global_handle::{GLOBAL_HANDLES_MAX, Global};
 use crate::nt_handle::Shared;
-use crate::number::DeviceNumber;
+use crate::number::{DeviceNumber, NtHandleNumber};
 use crate::object::Object;
 use crate::refusal::{invalid, no_memory};
 use crate::sync::{SyncObjectNumber, SyncOpenNumber};
@@ -68,7 +68,7 @@ impl Turn<'_> {
 
     /// `D3DKMTOpenSyncObjectFromNtHandle`. A fence with a word in memory is opened for a device, by the second form.
     // spec: sync §2.2
-    pub(super) fn open_by_nt_handle(&mut self, cx: &mut Cx<'_>, handle: u64) -> Result<Answer, Refusal> {
+    pub(super) fn open_by_nt_handle(&mut self, cx: &mut Cx<'_>, handle: NtHandleNumber) -> Result<Answer, Refusal> {
         match self.nt_handles.named(handle)? {
             Shared::SyncObject { adapter: index, object, access } => {
                 self.touched = Some(index);

@@ -6,6 +6,7 @@ use kmt_calls::{AcquiredKeyedMutex, Refusal, Reply};
 use wddm_types::{Blame, NtStatus, RawHandle};
 
 use crate::effect::Token;
+use crate::number::KeyedMutexOpenNumber;
 use crate::refusal::{invalid, refuse};
 
 /// One of them.
@@ -30,7 +31,7 @@ pub struct KeyedMutex {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyedMutexState {
     Free,
-    Owned { open: u64 },
+    Owned { open: KeyedMutexOpenNumber },
     Abandoned,
 }
 
@@ -38,7 +39,7 @@ pub(super) enum KeyedMutexState {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wait {
     pub(super) token: Token,
-    pub(super) open: u64,
+    pub(super) open: KeyedMutexOpenNumber,
     pub(super) key: u64,
     pub(super) ends_ns: Option<u64>,
     pub(super) data_bytes: u32,
@@ -69,7 +70,7 @@ impl KeyedMutex {
     }
 
     /// Whether its counts are these, and its owner and its waiters are among its opens.
-    pub fn is_held_by(&self, opens: &[u64], names: usize) -> bool {
+    pub fn is_held_by(&self, opens: &[KeyedMutexOpenNumber], names: usize) -> bool {
         let owned = match self.state {
             KeyedMutexState::Owned { open } => opens.contains(&open),
             KeyedMutexState::Free => self.waiting.iter().all(|wait| wait.key != self.key),

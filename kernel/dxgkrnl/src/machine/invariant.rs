@@ -12,6 +12,7 @@ use wddm_types::ProcessId;
 use crate::adapter::Adapter;
 use crate::invariant::{Checked, ensure};
 use crate::machine::Machine;
+use crate::number::SectionNumber;
 use crate::object::{Object, Process};
 use crate::section::Section;
 
@@ -40,7 +41,7 @@ impl Machine {
     fn check_reachable(&self) -> Checked {
         let named: BTreeSet<Object> =
             self.processes.values().flat_map(|process| process.named().map(|(_, object)| *object)).collect();
-        let held = |(number, section): (u64, &Section)| section.holder().map(|_| Object::Section(number));
+        let held = |(number, section): (SectionNumber, &Section)| section.holder().map(|_| Object::Section(number));
         let of_adapters = self.adapters.iter().flat_map(Adapter::objects);
         let opens = self.keyed_mutexes.opens().map(|(open, _)| Object::KeyedMutex(open));
         for object in of_adapters.chain(self.sections.iter().filter_map(held)).chain(opens) {

@@ -6,6 +6,7 @@ use wddm_types::ProcessId;
 
 use super::{Cx, Machine};
 use crate::nt_handle::Shared;
+use crate::number::NtHandleNumber;
 use crate::object::{CLASS_MAX, Process, Terms};
 use crate::quota::{Admission, Kind};
 use crate::refusal::invalid;
@@ -43,7 +44,12 @@ impl Machine {
     /// # Errors
     /// `INVALID_PARAMETER` when there is no such process or no such right; `NO_MEMORY` when the machine has as many handles as it may.
     // spec: memory §5.5
-    pub fn open_process(&mut self, from: ProcessId, of: ProcessId, access: ProcessAccess) -> Result<u64, Refusal> {
+    pub fn open_process(
+        &mut self,
+        from: ProcessId,
+        of: ProcessId,
+        access: ProcessAccess,
+    ) -> Result<NtHandleNumber, Refusal> {
         if [from, of].iter().any(|process| !self.processes.contains_key(process)) {
             return Err(invalid("there is no such process"));
         }
@@ -60,13 +66,13 @@ impl Machine {
     /// `INVALID_HANDLE` when the process has no such NT handle; `INVALID_PARAMETER` when it is of a process; `NO_MEMORY` when the process,
     /// or its account, may have no more descriptors.
     // spec: sync §2.2
-    pub fn keep_nt_handle(&mut self, cx: &Cx<'_>, process: ProcessId, handle: u64) -> Result<(), Refusal> {
+    pub fn keep_nt_handle(&mut self, cx: &Cx<'_>, process: ProcessId, handle: NtHandleNumber) -> Result<(), Refusal> {
         self.room_of(cx, process, &[Kind::MemoryFiles]).take(Kind::MemoryFiles, 1)?;
         self.nt_handles.keep(process, handle)
     }
 
     /// Nothing is left that keeps this NT handle. Other handles are ignored.
-    pub fn close_kept_nt_handle(&mut self, cx: &mut Cx<'_>, handle: u64) {
+    pub fn close_kept_nt_handle(&mut self, cx: &mut Cx<'_>, handle: NtHandleNumber) {
         let Ok(object) = self.nt_handles.close(ProcessId::SYSTEM, handle) else { return };
         let named = (&mut self.adapters[..], &mut self.cross_fences, &mut self.keyed_mutexes);
         crate::call::unname(named, cx, object);

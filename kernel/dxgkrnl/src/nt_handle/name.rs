@@ -99,8 +99,12 @@ mod tests {
     use wddm_types::AdapterIndex;
 
     use super::*;
+    use crate::number::ResourceBodyNumber;
+    use crate::store::ObjectNumber;
 
-    const OBJECT: Shared = Shared::Resource { adapter: AdapterIndex(0), body: 1 };
+    fn object() -> Shared {
+        Shared::Resource { adapter: AdapterIndex(0), body: ResourceBodyNumber::from_raw(1) }
+    }
 
     fn status<T>(result: Result<T, Refusal>) -> NtStatus {
         result.err().map_or(NtStatus::SUCCESS, |refusal| refusal.status)
@@ -109,13 +113,13 @@ mod tests {
     #[test]
     fn case_makes_no_difference_and_nothing_else_does_not() {
         let mut names = Names::default();
-        let key = names.give("Größe", OBJECT).unwrap();
+        let key = names.give("Größe", object()).unwrap();
         assert_eq!(status(names.find("GRÖßE")), NtStatus::SUCCESS);
         for other in ["GRÖSSE", "Grösse", "Größe ", "", "Große"] {
             assert_eq!(status(names.find(other)), NtStatus::OBJECT_NAME_NOT_FOUND, "{other:?}");
         }
-        assert_eq!(status(names.give("gröSSe", OBJECT)), NtStatus::SUCCESS);
-        assert_eq!(status(names.give("größe", OBJECT)), NtStatus::OBJECT_NAME_COLLISION);
+        assert_eq!(status(names.give("gröSSe", object())), NtStatus::SUCCESS);
+        assert_eq!(status(names.give("größe", object())), NtStatus::OBJECT_NAME_COLLISION);
         names.hold(&key);
         names.leave(&key);
         assert_eq!(status(names.find("größe")), NtStatus::SUCCESS);
@@ -127,9 +131,9 @@ mod tests {
     fn a_name_has_a_length() {
         let mut names = Names::default();
         let (longest, longer) = ("x".repeat(NAME_MAX), "x".repeat(NAME_MAX + 1));
-        assert_eq!(status(names.give(&longest, OBJECT)), NtStatus::SUCCESS);
+        assert_eq!(status(names.give(&longest, object())), NtStatus::SUCCESS);
         for wrong in ["", &longer] {
-            assert_eq!(status(names.give(wrong, OBJECT)), NtStatus::INVALID_PARAMETER);
+            assert_eq!(status(names.give(wrong, object())), NtStatus::INVALID_PARAMETER);
         }
     }
 }

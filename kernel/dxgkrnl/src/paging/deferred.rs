@@ -16,7 +16,9 @@ use vidmm::SpaceId;
 use wddm_types::{GpuVa, PageRun, Pages};
 
 use super::{PagingRing, Submitted};
-use crate::number::{DeviceNumber, FenceNumber, PagingQueueNumber, PagingWorkNumber, Token};
+use crate::number::{
+    CrossFenceNumber, DeviceNumber, FenceNumber, PagingQueueNumber, PagingWorkNumber, SectionNumber, Token,
+};
 use crate::packet::RingNeed;
 use crate::store::ObjectNumber;
 
@@ -25,7 +27,7 @@ pub enum Deferred {
     Pages(PageRun),
     SystemMapping(GpuVa, Pages),
     /// The word of a cross-adapter fence is not reached any more.
-    CommonUse(u64),
+    CommonUse(CrossFenceNumber),
     Space(SpaceId),
     Process(ddi::KmdProcess),
     Fence(FenceNumber),
@@ -34,7 +36,7 @@ pub enum Deferred {
     PagingQueue(PagingQueueNumber),
     /// A device whose turn begins, and when that was decided.
     Resume(DeviceNumber, u64),
-    Section(u64),
+    Section(SectionNumber),
     /// The system copy of an allocation is up to date.
     Copy(vidmm::AllocationId),
     /// Lines of an allocation whose backing store the hardware writes.
@@ -180,7 +182,7 @@ impl PagingRing {
     }
 
     /// The sections that allocations are to leave when the ring has got so far.
-    pub fn leaving_sections(&self) -> impl Iterator<Item = u64> {
+    pub fn leaving_sections(&self) -> impl Iterator<Item = SectionNumber> {
         let section = |(_, what): &(u64, Deferred)| match what {
             Deferred::Section(section) => Some(*section),
             _ => None,

@@ -8,13 +8,13 @@ use shared_words::Memory;
 use wddm_types::PageRun;
 
 use super::Synchronization;
-use crate::number::FenceNumber;
+use crate::number::{CrossFenceNumber, FenceNumber};
 
 /// The CurrentValue of a cross-adapter fence as an adapter is lent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommonWord {
     /// Which cross-adapter fence.
-    pub cross: u64,
+    pub cross: CrossFenceNumber,
     /// Its page, which no other fence uses.
     pub page: PageRun,
     /// The page of its MonitoredValue, where all adapters share that, too.
@@ -30,26 +30,26 @@ pub struct CommonWord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// The processor has given a fence another value.
-    Stored(u64),
+    Stored(CrossFenceNumber),
     /// An engine may have given a fence another value.
-    Signaled(u64),
+    Signaled(CrossFenceNumber),
     /// The waits for a fence here have changed, or whether this adapter has it at all.
-    Awaited(u64),
+    Awaited(CrossFenceNumber),
     /// A fence counts as reached for ever.
-    Always(u64),
+    Always(CrossFenceNumber),
     /// No process has a fence open any more that is kept here, or neither engines nor paging work reach its word.
-    Left(u64),
+    Left(CrossFenceNumber),
 }
 
 /// The cross-adapter fences of one adapter.
 #[derive(Debug, Default)]
 pub(super) struct CommonFences {
     /// The adapter's fence of each that is open here.
-    members: BTreeMap<u64, FenceNumber>,
+    members: BTreeMap<CrossFenceNumber, FenceNumber>,
     /// How many times the word is reached from here: opens, and those that have ended but for queued paging work.
-    uses: BTreeMap<u64, u32>,
+    uses: BTreeMap<CrossFenceNumber, u32>,
     /// Which adapters each is told to by doorbells, a bit for each.
-    peers: BTreeMap<u64, u64>,
+    peers: BTreeMap<CrossFenceNumber, u64>,
     news: Vec<News>,
 }
 
@@ -60,13 +60,13 @@ impl CommonFences {
     }
 
     /// A fence is one of this adapter's.
-    pub(super) fn join(&mut self, cross: u64, number: FenceNumber) {
+    pub(super) fn join(&mut self, cross: CrossFenceNumber, number: FenceNumber) {
         self.members.insert(cross, number);
         self.news.push(News::Awaited(cross));
     }
 
     /// It is not any more.
-    pub(super) fn leave(&mut self, cross: u64) {
+    pub(super) fn leave(&mut self, cross: CrossFenceNumber) {
         self.members.remove(&cross);
         self.peers.remove(&cross);
         self.news.push(News::Awaited(cross));
@@ -75,27 +75,27 @@ impl CommonFences {
 
 impl Synchronization {
     /// The adapter's fence of a cross-adapter one, if it has one.
-    pub fn member(&self, cross: u64) -> Option<FenceNumber> {
+    pub fn member(&self, cross: CrossFenceNumber) -> Option<FenceNumber> {
         self.common.members.get(&cross).copied()
     }
 
     /// All that it has, with their fences here.
-    pub fn members(&self) -> impl Iterator<Item = (u64, FenceNumber)> + '_ {
+    pub fn members(&self) -> impl Iterator<Item = (CrossFenceNumber, FenceNumber)> + '_ {
         self.common.members.iter().map(|(cross, number)| (*cross, *number))
     }
 
     /// Whether anything here still reaches the word of a cross-adapter fence.
-    pub fn reaches_common_word(&self, cross: u64) -> bool {
+    pub fn reaches_common_word(&self, cross: CrossFenceNumber) -> bool {
         self.common.uses.contains_key(&cross)
     }
 
     /// The word is mapped once more.
-    pub fn common_use_begins(&mut self, cross: u64) {
+    pub fn common_use_begins(&mut self, cross: CrossFenceNumber) {
         *self.common.uses.entry(cross).or_default() += 1;
     }
 
     /// A mapping of the word has ended.
-    pub fn common_use_ends(&mut self, cross: u64) {
+    pub fn common_use_ends(&mut self, cross: CrossFenceNumber) {
         let uses = self.common.uses.get_mut(&cross).expect("it was begun");
         *uses -= 1;
         if *uses == 0 {
@@ -117,14 +117,14 @@ impl Synchronization {
     }
 
     /// Whether an engine's signal of a cross-adapter fence reaches an adapter without the processor.
-    pub fn rings(&self, cross: u64, to: usize) -> bool {
+    pub fn rings(&self, cross: CrossFenceNumber, to: usize) -> bool {
         self.common.peers.get(&cross).is_some_and(|peers| peers >> to & 1 != 0)
     }
 
     /// Notes which adapters hear of a fence's signals by doorbells, a bit for each. Whether they are others than before.
     // spec: sync §3.18
     #[must_use]
-    pub fn set_peers_of(&mut self, cross: u64, peers: u64) -> bool {
+    pub fn set_peers_of(&mut self, cross: CrossFenceNumber, peers: u64) -> bool {
         self.common.peers.insert(cross, peers).unwrap_or(0) != peers
     }
 
@@ -139,7 +139,7 @@ impl Synchronization {
     }
 
     /// The creator keeps the fence of a display's signals without an open here.
-    pub fn keep_fence(&mut self, cross: u64) {
+    pub fn keep_fence(&mut self, cross: CrossFenceNumber) {
         self.fences[self.common.members[&cross]].names += 1;
     }
 
@@ -162,27 +162,32 @@ impl Synchronization {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::ObjectNumber;
     use wddm_types::AdapterIndex;
+
+    fn fence(number: u64) -> CrossFenceNumber {
+        CrossFenceNumber::from_raw(number)
+    }
 
     #[test]
     fn the_last_use_of_a_common_word_is_told_behind_a_signal_that_no_interrupt_told_of() {
         let mut sync = Synchronization::new(AdapterIndex(0));
-        sync.common_use_begins(7);
-        sync.common_use_begins(7);
-        sync.common_use_ends(7);
-        assert!(sync.reaches_common_word(7) && !sync.has_news_for_others(), "one mapping is left");
-        sync.common_use_ends(7);
-        assert_eq!(sync.take_news_for_others(), [News::Signaled(7), News::Left(7)]);
-        assert!(!sync.reaches_common_word(7) && !sync.has_news_for_others(), "news are taken once");
+        sync.common_use_begins(fence(7));
+        sync.common_use_begins(fence(7));
+        sync.common_use_ends(fence(7));
+        assert!(sync.reaches_common_word(fence(7)) && !sync.has_news_for_others(), "one mapping is left");
+        sync.common_use_ends(fence(7));
+        assert_eq!(sync.take_news_for_others(), [News::Signaled(fence(7)), News::Left(fence(7))]);
+        assert!(!sync.reaches_common_word(fence(7)) && !sync.has_news_for_others(), "news are taken once");
     }
 
     #[test]
     fn peers_of_a_fence_are_others_only_when_they_change() {
         let mut sync = Synchronization::new(AdapterIndex(0));
-        assert!(!sync.set_peers_of(7, 0), "none are known at first");
-        assert!(sync.set_peers_of(7, 0b110));
-        assert!(!sync.set_peers_of(7, 0b110));
-        assert_eq!([0, 1, 2].map(|to| sync.rings(7, to)), [false, true, true]);
-        assert!(!sync.rings(8, 1), "of another fence nothing is known");
+        assert!(!sync.set_peers_of(fence(7), 0), "none are known at first");
+        assert!(sync.set_peers_of(fence(7), 0b110));
+        assert!(!sync.set_peers_of(fence(7), 0b110));
+        assert_eq!([0, 1, 2].map(|to| sync.rings(fence(7), to)), [false, true, true]);
+        assert!(!sync.rings(fence(8), 1), "of another fence nothing is known");
     }
 }

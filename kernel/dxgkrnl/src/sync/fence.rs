@@ -20,7 +20,7 @@ use wddm_types::{FencePoint, ProcessId};
 
 use super::cross::News;
 use super::{Synchronization, Waiter};
-use crate::number::{FenceNumber, FenceOpenNumber};
+use crate::number::{CrossFenceNumber, FenceNumber, FenceOpenNumber};
 use crate::refusal::{access_denied, invalid, no_memory};
 
 impl Synchronization {
@@ -255,7 +255,7 @@ impl Synchronization {
     }
 
     /// Something is news of a fence: other adapters are told, if it has any.
-    pub fn tell_others(&mut self, number: FenceNumber, news: fn(u64) -> News) {
+    pub fn tell_others(&mut self, number: FenceNumber, news: fn(CrossFenceNumber) -> News) {
         if let Some(cross) = self.fences[number].cross() {
             self.common.tell(news(cross));
         }

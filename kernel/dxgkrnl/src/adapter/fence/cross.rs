@@ -20,7 +20,7 @@ use super::open::Opened;
 use crate::adapter::Adapter;
 use crate::breach::Breach;
 use crate::effect::Cx;
-use crate::number::{DeviceNumber, FenceNumber};
+use crate::number::{CrossFenceNumber, DeviceNumber, FenceNumber};
 use crate::refusal::no_memory;
 use crate::store::ObjectNumber;
 use crate::sync::{CommonWord, FenceWord, PER_DEVICE, check_open};
@@ -72,11 +72,17 @@ impl Adapter {
 
     /// Sets which peers hear of a fence's signals by doorbells, and the least value that is waited for where they reach.
     // spec: sync §3.18
-    pub fn agree(&mut self, cx: &mut Cx<'_>, cross: u64, peers: u64, elsewhere: Option<u64>) -> Result<(), Breach> {
+    pub fn agree(
+        &mut self,
+        cx: &mut Cx<'_>,
+        cross: CrossFenceNumber,
+        peers: u64,
+        elsewhere: Option<u64>,
+    ) -> Result<(), Breach> {
         let (Some(number), true) = (self.sync.member(cross), !self.life.has_stopped()) else { return Ok(()) };
         let (changed, kmd) = (self.sync.set_peers_of(cross, peers), self.sync.fence(number).kmd);
         if let (true, Some(global), Some(doorbells)) = (changed, kmd, self.driver.call(cx).peer_doorbells())
-            && let Err(status) = doorbells.share_with_peers(global, cross, peers)
+            && let Err(status) = doorbells.share_with_peers(global, cross.raw(), peers)
         {
             return Err(Breach(format!("the driver cannot share a fence with other adapters: {status}")));
         }

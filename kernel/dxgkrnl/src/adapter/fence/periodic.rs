@@ -15,7 +15,7 @@ use super::lifetime::{NewFence, NewMonitored};
 use crate::adapter::Adapter;
 use crate::breach::Breach;
 use crate::effect::Cx;
-use crate::number::{DeviceNumber, FenceNumber, FenceOpenNumber};
+use crate::number::{CrossFenceNumber, DeviceNumber, FenceNumber, FenceOpenNumber};
 use crate::refusal::{from_driver, invalid, not_supported};
 use crate::store::ObjectNumber;
 use crate::sync::{CommonWord, FenceWord, ObjectType, Periodic, check_affinity, check_flags};
@@ -87,7 +87,7 @@ impl Adapter {
     }
 
     /// No other adapter has it, and no name keeps it: it goes, unless it is open here.
-    pub fn drop_kept_fence(&mut self, cx: &mut Cx<'_>, cross: u64) {
+    pub fn drop_kept_fence(&mut self, cx: &mut Cx<'_>, cross: CrossFenceNumber) {
         let Some(number) = self.sync.member(cross) else { return };
         if self.sync.fence(number).opens.is_empty() {
             self.unname_fence(cx, number);

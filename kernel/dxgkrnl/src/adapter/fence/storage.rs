@@ -17,7 +17,7 @@ use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::number::DeviceNumber;
+use crate::number::{CrossFenceNumber, DeviceNumber};
 use crate::refusal::no_memory;
 use crate::sync::{CommonWord, FenceSlot, FenceView, Home, TakenWord, Which};
 
@@ -151,7 +151,7 @@ impl Adapter {
     }
 
     /// Gives it back when the ring has got past what reaches it.
-    fn give_back_current_page(&mut self, page: PageRun, cross: Option<u64>) {
+    fn give_back_current_page(&mut self, page: PageRun, cross: Option<CrossFenceNumber>) {
         match cross {
             Some(cross) => self.defer_common_use(cross),
             None => self.defer_pages(page),

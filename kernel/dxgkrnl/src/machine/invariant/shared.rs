@@ -10,8 +10,8 @@ use crate::global_handle::Global;
 use crate::invariant::{Checked, ensure};
 use crate::machine::Machine;
 use crate::nt_handle::Shared;
+use crate::number::{CrossFenceNumber, KeyedMutexOpenNumber, ResourceBodyNumber, SectionNumber};
 use crate::quota::Commitments;
-use crate::store::ObjectNumber;
 use crate::sync::SyncObjectNumber;
 
 impl Machine {
@@ -63,7 +63,7 @@ impl Machine {
     /// A resource counts the NT handles that name it, and is there as long as one does.
     // spec: sync §2.2, memory §2.7
     pub(super) fn check_named_resources(&self) -> Checked {
-        let mut named: BTreeMap<(AdapterIndex, u64), u32> = BTreeMap::new();
+        let mut named: BTreeMap<(AdapterIndex, ResourceBodyNumber), u32> = BTreeMap::new();
         for (_, handle) in self.nt_handles.iter() {
             if let Shared::Resource { adapter, body } | Shared::ResourceSet { adapter, body, .. } = handle.object {
                 *named.entry((adapter, body)).or_default() += 1;
@@ -71,7 +71,7 @@ impl Machine {
         }
         for adapter in &self.adapters {
             for (number, body) in adapter.memory.allocations.resource_bodies() {
-                let names = named.remove(&(adapter.index, number.raw())).unwrap_or_default();
+                let names = named.remove(&(adapter.index, number)).unwrap_or_default();
                 ensure(names == body.names(), "names", || format!("{number:?} has {names} names: {body:?}"))?;
             }
         }
@@ -96,13 +96,13 @@ impl Machine {
     pub(super) fn check_keyed_mutexes(&self) -> Checked {
         for (number, mutex) in self.keyed_mutexes.iter() {
             let of_it = self.keyed_mutexes.opens().filter(|(_, open)| open.mutex == number);
-            let opens: Vec<u64> = of_it.map(|(open, _)| open).collect();
+            let opens: Vec<KeyedMutexOpenNumber> = of_it.map(|(open, _)| open).collect();
             let names =
                 |shared: &Shared| matches!(shared, Shared::ResourceSet { keyed_mutex, .. } if *keyed_mutex == number);
             let names = self.nt_handles.iter().filter(|(_, handle)| names(&handle.object)).count();
             let sound = mutex.is_held_by(&opens, names) && opens.len() + names > 0;
             let named = mutex.global == RawHandle::NONE || self.globals.get(mutex.global).is_some();
-            ensure(sound && named, "keyed mutexes", || format!("mutex {number}, opens {opens:?}: {mutex:?}"))?;
+            ensure(sound && named, "keyed mutexes", || format!("{number:?}, opens {opens:?}: {mutex:?}"))?;
         }
         let stray = self.keyed_mutexes.opens().find(|(_, open)| self.keyed_mutexes.get(open.mutex).is_none());
         ensure(stray.is_none(), "keyed mutexes", || format!("an open of nothing: {stray:?}"))
@@ -115,16 +115,16 @@ impl Machine {
             let named = self.nt_handles.iter().filter(|(_, handle)| names(&handle.object)).count();
             let reached = self.adapters.iter().any(|adapter| adapter.sync.reaches_common_word(number));
             let sound = named == fence.names() as usize && (named > 0 || reached);
-            ensure(sound, "cross-adapter fences", || format!("fence {number} has {named} names: {fence:?}"))?;
+            ensure(sound, "cross-adapter fences", || format!("{number:?} has {named} names: {fence:?}"))?;
             for adapter in &self.adapters {
                 let Some(member) = adapter.sync.member(number) else { continue };
                 let here = adapter.sync.fence_if_there(member);
                 let sound = here.is_some_and(|here| here.cross() == Some(number) && here.slot.current == fence.word());
                 let uses = adapter.sync.reaches_common_word(number);
-                ensure(sound && uses, "cross-adapter fences", || format!("fence {number} on {}", adapter.index.0))?;
+                ensure(sound && uses, "cross-adapter fences", || format!("{number:?} on {}", adapter.index.0))?;
             }
         }
-        let known = |number: &u64| self.cross_fences.iter().any(|(known, _)| known == *number);
+        let known = |number: &CrossFenceNumber| self.cross_fences.iter().any(|(known, _)| known == *number);
         let unknown = self.adapters.iter().flat_map(|adapter| adapter.sync.members()).find(|(cross, _)| !known(cross));
         ensure(unknown.is_none(), "cross-adapter fences", || format!("an adapter has {unknown:?}, which there is not"))
     }
@@ -132,7 +132,7 @@ impl Machine {
     /// A section is there as long as its handle is open or an allocation of any adapter lies in it.
     // spec: memory §2.2, memory §2.7
     pub(super) fn check_sections(&self) -> Checked {
-        let mut inside: BTreeMap<u64, u32> = BTreeMap::new();
+        let mut inside: BTreeMap<SectionNumber, u32> = BTreeMap::new();
         for adapter in &self.adapters {
             let lain = adapter.memory.allocations.bodies().filter_map(|(_, body)| body.section);
             lain.chain(adapter.memory.ring.leaving_sections())
@@ -141,7 +141,7 @@ impl Machine {
         for (number, section) in self.sections.iter() {
             let users = inside.remove(&number).unwrap_or_default() + u32::from(section.holder().is_some());
             let sound = users > 0 && users == section.users();
-            ensure(sound, "sections", || format!("section {number} has {users} users: {section:?}"))?;
+            ensure(sound, "sections", || format!("{number:?} has {users} users: {section:?}"))?;
         }
         let mut sums = Commitments::default();
         self.sections.iter().for_each(|(_, section)| sums.charge(section.process(), section.size_bytes()));

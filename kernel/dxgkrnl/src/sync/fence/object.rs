@@ -9,7 +9,7 @@ use wddm_types::{GpuVa, ProcessId, VidPnTargetId};
 
 use super::slot::{FenceSlot, FenceView};
 use super::word::FenceWord;
-use crate::number::{DeviceNumber, FenceNumber, FenceOpenNumber};
+use crate::number::{CrossFenceNumber, DeviceNumber, FenceNumber, FenceOpenNumber};
 
 /// A fence on this adapter, which all devices share.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Fence {
     }
 
     /// Which cross-adapter fence it is here, if any.
-    pub fn cross(&self) -> Option<u64> {
+    pub fn cross(&self) -> Option<CrossFenceNumber> {
         self.slot.cross
     }
 

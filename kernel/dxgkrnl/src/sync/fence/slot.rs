@@ -5,7 +5,7 @@ use kmt_calls::CreatedFence;
 use vidmm::AllocationId;
 use wddm_types::{GpuVa, PageRun, ProcessId, WordAddress};
 
-use crate::number::DeviceNumber;
+use crate::number::{CrossFenceNumber, DeviceNumber};
 
 /// A word in local memory.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ pub struct FenceSlot {
     pub current_home: Home,
     pub monitored_home: Home,
     /// Which cross-adapter fence's word CurrentValue is: the machine's, not this adapter's.
-    pub cross: Option<u64>,
+    pub cross: Option<CrossFenceNumber>,
     /// And MonitoredValue too.
     pub linear: bool,
     pub current: WordAddress,
