@@ -8,6 +8,7 @@ pub mod description;
 mod device;
 mod display;
 mod doorbell;
+mod engine_power;
 mod fence;
 mod fence_log;
 mod flip;
@@ -24,6 +25,9 @@ mod paging_queue;
 mod peer;
 mod power;
 pub mod process;
+mod queue;
+mod rank;
+mod record;
 mod recovery;
 mod ring;
 mod rotation;
@@ -32,6 +36,7 @@ mod scratch;
 mod start;
 mod statistics;
 mod stillness;
+mod suspension;
 mod sync;
 mod timeout;
 mod turns;
@@ -44,7 +49,7 @@ use std::collections::BTreeMap;
 use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::{DeviceState, Refusal, Reply, Wddm31Caps};
-use vidmm::{DeviceId, VidMm};
+use vidmm::VidMm;
 use vidsch::VidSch;
 use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
 
@@ -56,11 +61,11 @@ use crate::features::FeaturePolicy;
 use crate::life::RecoveryPolicy;
 use crate::memory::AdapterMemory;
 use crate::memory_policy::MemoryPolicy;
-use crate::number::{ContextNumber, DeviceNumber, PagingWorkNumber, QueueNumber};
-use crate::object::{Context, Device, ProcessOnAdapter, Queue};
+use crate::number::{ContextNumber, DeviceNumber, QueueNumber};
 use crate::owners::Owners;
-use crate::packet::{Packets, Software, SoftwareNumber};
+use crate::packet::{Packets, Software};
 use crate::platform::Shown;
+use crate::queue::{Context, Queue};
 use crate::store::{ObjectNumber, Store};
 use crate::sync::Synchronization;
 use crate::tally::Tally;
@@ -69,6 +74,7 @@ pub use doorbell::NewDoorbell;
 pub use fence::Opened;
 pub use fence_log::{LogNews, Names};
 pub use flip::Behind;
+pub use record::{Device, ProcessOnAdapter};
 
 /// How an adapter is set up. Sizes are in the units that their types say.
 #[derive(Clone, Debug)]
@@ -100,24 +106,6 @@ pub struct AdapterConfig {
     pub recovery: RecoveryPolicy,
     /// The choices of the scheduler.
     pub scheduling: engine_time::Policy,
-}
-
-/// The content of a scheduler packet.
-pub enum Payload {
-    /// Paging work by its number.
-    Paging(PagingWorkNumber),
-    /// Devices that must quiesce before the paging work of this number.
-    Suspend(PagingWorkNumber, Vec<DeviceId>),
-    /// The devices of the paging work of this number are quiesced while the ring carries it out.
-    Quiesce(PagingWorkNumber),
-    /// Address spaces that must be idle before the paging work of this number.
-    IdleSpaces(PagingWorkNumber, Vec<(vidmm::SpaceId, events::Stillness)>),
-    /// A packet of a packet context by its number there.
-    Packet(u64),
-    /// A software packet of a packet context.
-    Software(SoftwareNumber),
-    /// A command buffer.
-    Command(crate::queue::Command),
 }
 
 /// One adapter.

@@ -1,6 +1,6 @@
 //! Events of the operating system: asynchronous waits, `EnqueueCpuEvent`, CPU notifications (sync §2.4) and their process set them. A
-//! real system has them outside of the graphics kernel; here they are objects of a process. Adapters only name them; the machine sets
-//! them at the end of the turn.
+//! real system has them outside of the graphics kernel; here they are objects of a process. Adapters only name them, and a
+//! process by its handles (`process`); the machine sets them at the end of the turn (`machine::event`).
 
 use std::collections::VecDeque;
 
@@ -8,12 +8,7 @@ use kmt_calls::{Notification, NotificationKind, Refusal, Reply};
 use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
 
 use crate::effect::{Answer, Cx, Effect, Token};
-use crate::machine::Machine;
-pub use crate::number::EventName;
-use crate::number::EventNumber;
-use crate::object::Process;
 use crate::refusal::refuse;
-use crate::store::ObjectNumber;
 
 /// An event.
 #[derive(Debug)]
@@ -76,37 +71,6 @@ impl Event {
         for token in self.waiting {
             let closed = refuse(NtStatus::INVALID_HANDLE, Blame::Caller, "the event was closed");
             cx.effects.push(Effect::Answer { token, result: Err(closed) });
-        }
-    }
-}
-
-impl Process {
-    /// The event that a handle names.
-    ///
-    /// # Errors
-    /// `INVALID_HANDLE`.
-    // spec: sync §5
-    pub fn event(&mut self, handle: RawHandle) -> Result<EventNumber, Refusal> {
-        match self.system_handles.get(handle) {
-            Some(crate::object::Object::Event(number)) => Ok(*number),
-            _ => {
-                let reason = format!("{handle} is no event of this process");
-                Err(refuse(NtStatus::INVALID_HANDLE, Blame::Caller, reason))
-            }
-        }
-    }
-}
-
-impl Machine {
-    /// Sets the events that the adapters have named in this turn.
-    pub(crate) fn set_events(&mut self, cx: &mut Cx<'_>) {
-        let named: Vec<EventName> = self.adapters.iter_mut().flat_map(|adapter| adapter.due.take_events()).collect();
-        for EventName { process, number } in named {
-            let Some(known) = self.processes.get_mut(&process) else { continue };
-            if let Some(event) = known.events.get_mut(number) {
-                cx.emit_of_all(events::Event::EventSet { process: process.0, event: number.raw() });
-                event.set(cx);
-            }
         }
     }
 }

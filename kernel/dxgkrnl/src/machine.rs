@@ -1,6 +1,7 @@
 //! The machine's door: its entry points. `effect` holds the context of a turn and its effects; `process` brings processes in and out.
 
 mod account;
+mod event;
 mod invariant;
 mod process;
 
@@ -22,7 +23,8 @@ use crate::global_handle::GlobalHandles;
 use crate::keyed_mutex::KeyedMutexes;
 use crate::machine::account::Accounts;
 use crate::nt_handle::NtHandles;
-use crate::object::{Object, Process};
+use crate::object::Object;
+use crate::process::Process;
 use crate::scarcity::Waiting;
 use crate::scheduling_log::SchedulingLogs;
 use crate::section::Sections;

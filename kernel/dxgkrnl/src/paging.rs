@@ -95,7 +95,7 @@ pub struct RingQueue {
     pub vidsch: QueueId,
     /// The hardware signals it for each buffer.
     pub progress: FenceNumber,
-    /// As in [`crate::object::Queue::counted_ns`].
+    /// As in [`crate::queue::Queue::counted_ns`].
     pub counted_ns: Option<u64>,
 }
 

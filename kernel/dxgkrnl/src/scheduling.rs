@@ -1,27 +1,26 @@
-//! Priorities of contexts as calls set them and as nodes and drivers hear of them (sync §4.2); `vidsch::Ranks` gives them their meaning.
-//! `call` decides which process may ask.
+//! What an adapter schedules, by the names that the scheduler (`vidsch`) keeps for it; and priorities of contexts as calls say them and
+//! drivers hear of them (sync §4.2). `vidsch::Ranks` gives priorities their meaning, `call` decides which process may ask, `adapter::rank`
+//! tells drivers. Nothing here has state.
 
 mod hardware;
 
 pub use engine_time::Band;
-use engine_time::{Contender, IN_PROCESS_MAX, Quanta, REALTIME_LEVEL_MAX};
-use events::Event;
+use engine_time::{IN_PROCESS_MAX, REALTIME_LEVEL_MAX};
+use events::Stillness;
 use gpu_fence::FenceId;
 use kmt_calls::{PRIORITY_ABSOLUTE, Refusal};
-use vidsch::QueueId;
+use vidmm::{DeviceId, SpaceId};
 pub use vidsch::{ContextPriority, rank_of_class};
 use vidsch::{OutOfBounds, OwnPriority};
-use wddm_types::{FencePoint, ProcessId};
 
-use crate::adapter::{Adapter, Payload};
-use crate::effect::Cx;
-use crate::machine::Machine;
-use crate::number::{ContextNumber, DeviceNumber, QueueNumber, SyncObjectNumber};
-use crate::packet::{Handed, PacketContextNumber, Running};
+use crate::number::{
+    ContextNumber, DeviceNumber, PacketContextNumber, PagingWorkNumber, QueueNumber, SyncObjectNumber,
+};
+use crate::packet::{Handed, Running, SoftwareNumber};
+use crate::queue::Command;
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
-use crate::suspension::{Leaving, Suspendable};
-pub use hardware::{rank_paging, setup_bands};
+pub use hardware::{rank_paging, set_rank, setup_bands};
 
 /// The kernel's names for what an adapter schedules.
 pub struct Scheduled;
@@ -37,6 +36,24 @@ impl vidsch::Names for Scheduled {
     type Awaited = Awaited;
     type Queue = QueueNumber;
     type Running = Running;
+}
+
+/// The content of a scheduler packet.
+pub enum Payload {
+    /// Paging work by its number.
+    Paging(PagingWorkNumber),
+    /// Devices that must quiesce before the paging work of this number.
+    Suspend(PagingWorkNumber, Vec<DeviceId>),
+    /// The devices of the paging work of this number are quiesced while the ring carries it out.
+    Quiesce(PagingWorkNumber),
+    /// Address spaces that must be idle before the paging work of this number.
+    IdleSpaces(PagingWorkNumber, Vec<(SpaceId, Stillness)>),
+    /// A packet of a packet context by its number there.
+    Packet(u64),
+    /// A software packet of a packet context.
+    Software(SoftwareNumber),
+    /// A command buffer.
+    Command(Command),
 }
 
 /// A context of either kind.
@@ -71,6 +88,36 @@ pub enum Awaited {
     Object(SyncObjectNumber),
 }
 
+/// What is suspended as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Suspendable {
+    /// The paging ring, which is of no device.
+    Ring,
+    /// The contexts of a device.
+    Device(DeviceNumber),
+}
+
+impl Suspendable {
+    /// The device, if it is one.
+    pub fn device(self) -> Option<DeviceNumber> {
+        match self {
+            Suspendable::Ring => None,
+            Suspendable::Device(device) => Some(device),
+        }
+    }
+}
+
+/// What is to leave the hardware, and says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Leaving {
+    /// The paging ring.
+    Ring,
+    /// A hardware context.
+    Hardware(ContextNumber),
+    /// The packets of a context.
+    Packets(PacketContextNumber),
+}
+
 /// These priorities with another one as against all others, as `D3DKMTSetContextSchedulingPriority` says it: steps, or a level with
 /// [`PRIORITY_ABSOLUTE`].
 // spec: sync §4.2
@@ -98,74 +145,6 @@ pub fn with_in_process(known: ContextPriority, in_process: i32) -> Result<Contex
     known.with_in_process(in_process).map_err(|OutOfBounds| {
         invalid(format!("in-process priority {in_process}: -{IN_PROCESS_MAX} to {IN_PROCESS_MAX}"))
     })
-}
-
-impl Adapter {
-    /// A context's priorities as calls have set them.
-    pub fn context_priority(&self, context: AnyContext) -> ContextPriority {
-        self.vidsch.ranks.priority(context)
-    }
-
-    /// The device of a context.
-    pub fn device_of_context(&self, context: AnyContext) -> DeviceNumber {
-        match context {
-            AnyContext::Hardware(number) => self.contexts[number].device,
-            AnyContext::Packets(number) => self.packets[number].device,
-        }
-    }
-
-    /// A context of a process was created: it ranks by the process's class.
-    pub fn enter_ranks(&mut self, context: AnyContext, process: ProcessId) {
-        self.vidsch.ranks.enter(context, process.0.into(), self.owners.class_of(process));
-    }
-
-    /// Packet contexts as contenders for a node, with the ranks that they have now.
-    // spec: sync §4.2
-    pub fn contenders(&self, contexts: &[PacketContextNumber]) -> Vec<Contender<PacketContextNumber>> {
-        let ranks = self.vidsch.ranks.ranks_of(contexts.iter().copied().map(AnyContext::Packets));
-        let contender = |(&context, rank)| Contender { context, rank, quanta: Quanta::default() };
-        contexts.iter().zip(ranks).map(contender).collect()
-    }
-
-    /// A queue of a context waits for these, as the wait at its head says.
-    pub fn note_wait(&mut self, queue: QueueId, context: AnyContext, points: &[FencePoint<FenceId>]) {
-        let awaits = points.iter().map(|point| (Awaited::Fence(point.fence), point.value));
-        self.vidsch.ranks.awaits(queue, context, awaits.collect());
-    }
-
-    /// The wait at a queue's head is over. Answers with the points that it waited for.
-    pub fn waits_no_more(&mut self, queue: QueueId) -> Vec<FencePoint<FenceId>> {
-        let awaited = self.vidsch.ranks.waits_no_more(queue).into_iter();
-        let fences = awaited.filter_map(|(what, value)| match what {
-            Awaited::Fence(fence) => Some(FencePoint { fence, value }),
-            Awaited::Object(_) => None,
-        });
-        fences.collect()
-    }
-
-    /// Another priority, from the next decision on.
-    // spec: sync §4.2
-    pub fn set_context_priority(&mut self, cx: &mut Cx<'_>, context: AnyContext, priority: ContextPriority) {
-        self.vidsch.ranks.set_priority(context, priority);
-        if let AnyContext::Hardware(number) = context {
-            self.tell_rank(cx, number);
-        }
-        let packets = matches!(context, AnyContext::Packets(_));
-        let (priority, in_process) = (priority_of(priority), priority.in_process());
-        cx.emit(self.index, Event::ContextPriority { context: context.number(), packets, priority, in_process });
-        self.pump_packets(cx);
-    }
-}
-
-impl Machine {
-    /// Whether a process may ask for priorities above the ordinary ones (`SE_INC_BASE_PRIORITY_NAME`), from now on; it may not at first.
-    /// Priorities that it has set stay. Unknown processes are ignored.
-    // spec: sync §4.2
-    pub fn allow_raised_priority(&mut self, id: ProcessId, allowed: bool) {
-        if let Some(process) = self.processes.get_mut(&id) {
-            process.may_raise_priority = allowed;
-        }
-    }
 }
 
 #[cfg(test)]

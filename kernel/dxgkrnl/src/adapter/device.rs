@@ -9,16 +9,18 @@ use vidsch::SuspendReasons;
 use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
+use crate::adapter::Device;
 use crate::context_allocation::ContextAllocation;
 use crate::driver::Creating;
 use crate::effect::Cx;
 use crate::number::{ContextNumber, DeviceNumber, FenceOpenNumber, QueueNumber};
-use crate::object::{Device, Object, Terms};
+use crate::object::Object;
 use crate::owners::{DeviceFacts, ProcessFacts};
 use crate::packet::check_device_info;
+use crate::process::Terms;
 use crate::refusal::{from_driver, refuse, removed};
+use crate::scheduling::Suspendable;
 use crate::store::ObjectNumber;
-use crate::suspension::Suspendable;
 
 impl Adapter {
     /// `D3DKMTCreateDevice`: the first device of a process brings its address space and its first fence words.

@@ -101,7 +101,7 @@ impl Adapter {
                 && device.fences.iter().all(|n| mine(self.sync.open_if_there(*n).and_then(|open| open.device)));
             ensure(all, "devices", || format!("device {number:?} has something that is not its own: {device:?}"))?;
         }
-        let owned = |device: DeviceNumber, has: &dyn Fn(&crate::object::Device) -> bool| {
+        let owned = |device: DeviceNumber, has: &dyn Fn(&crate::adapter::Device) -> bool| {
             self.devices.get(device).is_some_and(has)
         };
         for (number, context) in self.contexts.iter() {

@@ -9,11 +9,12 @@ use vidmm::{DriverRange, MapError, Operation, SpaceId, SpaceKind, VidMm};
 use wddm_types::{GpuVa, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::adapter::ProcessOnAdapter;
 use crate::adapter::turns::priority_of;
 use crate::driver::{Creating, ProcessRequests};
 use crate::effect::Cx;
-use crate::object::{ProcessOnAdapter, Terms};
 use crate::owners::ProcessFacts;
+use crate::process::Terms;
 use crate::refusal::{from_driver, no_memory};
 
 /// The ranges of addresses that a driver reserves in a process that is being created.

@@ -7,11 +7,12 @@ use gpu_fence::{FenceId, WaitMode};
 use vidsch::{QueueId, QueueKind, Step};
 use wddm_types::{FencePoint, GpuVa, NodeId, PAGE_BYTES, Pages, ProcessId, SegmentId};
 
-use crate::adapter::{Adapter, Payload};
+use crate::adapter::Adapter;
 use crate::due::{RingWait, Waiter};
 use crate::effect::Cx;
 use crate::number::{FenceNumber, PagingWorkNumber};
 use crate::paging::{NewBuffer, PacketRing, RingQueue};
+use crate::scheduling::Payload;
 use crate::start::StartError;
 use crate::store::ObjectNumber;
 

@@ -9,6 +9,7 @@ use vidmm::{Policy, SpaceKind, VidMm};
 use vidsch::{Limits, VidSch};
 use wddm_types::{AdapterIndex, NodeId, ProcessId};
 
+use crate::adapter::ProcessOnAdapter;
 use crate::adapter::process::ProcessHost;
 use crate::adapter::{Adapter, AdapterConfig};
 use crate::coherency::is_io_coherent;
@@ -18,7 +19,6 @@ use crate::effect::Cx;
 use crate::features::Features;
 use crate::io_mmu::Pasids;
 use crate::memory::AdapterMemory;
-use crate::object::ProcessOnAdapter;
 use crate::owners::{Owners, ProcessFacts};
 use crate::packet::{Packets, check_device_info};
 use crate::paging::{PacketRing, PagingRing};
@@ -144,7 +144,7 @@ impl Adapter {
             }
         };
         let mut owners = Owners::default();
-        owners.process_comes(ProcessId::SYSTEM, ProcessFacts { space, kmd }, crate::object::Terms::default().class);
+        owners.process_comes(ProcessId::SYSTEM, ProcessFacts { space, kmd }, crate::process::Terms::default().class);
         let packet_caps = driver.call(cx).packet_scheduling().map(|packets| packets.packet_caps());
         let packets = Packets::new(packet_caps);
         let mut vidmm = vidmm;

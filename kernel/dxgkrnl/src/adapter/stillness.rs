@@ -14,8 +14,8 @@ use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::number::{DeviceNumber, PagingWorkNumber};
 use crate::paging::Relocation;
+use crate::scheduling::Suspendable;
 use crate::store::ObjectNumber;
-use crate::suspension::Suspendable;
 
 impl Adapter {
     /// The work of this number comes next: stops the devices of these spaces. Answers with the points to wait for until

@@ -34,10 +34,10 @@ use wddm_types::NodeId;
 use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::number::{ContextNumber, DeviceNumber, QueueNumber};
-use crate::object::{Context, Queue};
 use crate::packet::Running;
+use crate::queue::{Context, Queue};
+use crate::scheduling::{Leaving, Suspendable};
 use crate::store::ObjectNumber;
-use crate::suspension::{Leaving, Suspendable};
 
 impl Adapter {
     /// Arranges for the next look, if there is something to look for. After every turn of the machine.

@@ -13,8 +13,8 @@ use crate::adapter::Adapter;
 use crate::effect::{Cx, Effect};
 use crate::notification::RegistrationKind;
 use crate::number::{DeviceNumber, PagingWorkNumber};
-use crate::object::Terms;
 use crate::owners::ProcessFacts;
+use crate::process::Terms;
 use crate::store::ObjectNumber;
 
 /// Most pages of one work ahead: later work waits no longer than for these.

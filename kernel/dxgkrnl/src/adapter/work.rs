@@ -7,11 +7,12 @@ use vidmm::{AllocationId, Operation, Work};
 use vidsch::Packet;
 use wddm_types::{PAGE_BYTES, PageRun, ProcessId};
 
-use crate::adapter::{Adapter, Payload};
+use crate::adapter::Adapter;
 use crate::allocations::Gone;
 use crate::effect::Cx;
 use crate::number::PagingQueueNumber;
 use crate::paging::{NewWork, causes, empty_work, part_that_leaves};
+use crate::scheduling::Payload;
 use crate::store::ObjectNumber;
 
 impl Adapter {

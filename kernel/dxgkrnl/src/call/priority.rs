@@ -5,7 +5,8 @@ use wddm_types::{AdapterIndex, Blame, NtStatus, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
-use crate::object::{CLASS_MAX, Object};
+use crate::object::Object;
+use crate::process::CLASS_MAX;
 use crate::refusal::{invalid, refuse};
 use crate::scheduling::{
     AnyContext, Band, ContextPriority, priority_of, rank_of_class, with_in_process, with_priority,

@@ -13,7 +13,8 @@ use crate::adapter::Adapter;
 use crate::invariant::{Checked, ensure};
 use crate::machine::Machine;
 use crate::number::SectionNumber;
-use crate::object::{Object, Process};
+use crate::object::Object;
+use crate::process::Process;
 use crate::section::Section;
 
 impl Machine {

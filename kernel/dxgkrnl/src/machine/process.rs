@@ -7,7 +7,7 @@ use wddm_types::ProcessId;
 use super::{Cx, Machine};
 use crate::nt_handle::Shared;
 use crate::number::NtHandleNumber;
-use crate::object::{CLASS_MAX, Process, Terms};
+use crate::process::{CLASS_MAX, Process, Terms};
 use crate::quota::{Admission, Kind};
 use crate::refusal::invalid;
 
@@ -115,6 +115,15 @@ impl Machine {
     /// The most local memory that a process's lists may hold, whatever else there is; `None`: no limit of its own.
     pub fn set_process_budget(&mut self, cx: &mut Cx<'_>, id: ProcessId, bytes: Option<u64>) {
         self.change_terms(cx, id, |terms| terms.budget_bytes = bytes);
+    }
+
+    /// Whether a process may ask for priorities above the ordinary ones (`SE_INC_BASE_PRIORITY_NAME`), from now on; it may not at first.
+    /// Priorities that it has set stay. Unknown processes are ignored.
+    // spec: sync §4.2
+    pub fn allow_raised_priority(&mut self, id: ProcessId, allowed: bool) {
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.may_raise_priority = allowed;
+        }
     }
 
     fn change_terms(&mut self, cx: &mut Cx<'_>, id: ProcessId, change: impl FnOnce(&mut Terms)) {

@@ -1,18 +1,11 @@
 //! The ranks of hardware contexts, as their driver is told (sync §2.5, §4.2): the hardware shares an engine out among their queues, by
 //! the same rule. A driver without these calls shares its engines out as it likes.
 
+use crate::driver::EntryPoints;
 use ddi::{
     DriverStatus, KmdContext, PriorityBand, SCHEDULING_UNIT_NS, SetContextSchedulingProperties, SetupPriorityBands,
 };
 use engine_time::{BANDS, Band, BandTerms, Policy, Quanta, REALTIME_LEVEL_MAX, Rank};
-use wddm_types::ProcessId;
-
-use super::AnyContext;
-use crate::adapter::Adapter;
-use crate::breach::Breach;
-use crate::driver::EntryPoints;
-use crate::effect::Cx;
-use crate::number::ContextNumber;
 
 /// Tells a driver with hardware queues how to share its engines out.
 // spec: sync §2.5
@@ -31,57 +24,13 @@ pub fn setup_bands(driver: &mut EntryPoints<'_>, policy: &Policy) -> Result<(), 
 // spec: memory §7.4
 pub fn rank_paging(driver: &mut EntryPoints<'_>, context: KmdContext) -> Result<(), DriverStatus> {
     let rank = Rank { band: Band::Realtime, level: REALTIME_LEVEL_MAX, ..Rank::ordinary(0) };
-    set(driver, context, rank, Quanta::default())
+    set_rank(driver, context, rank)
 }
 
-impl Adapter {
-    /// Tells the driver a context's rank before any work is submitted on it.
-    // spec: sync §4.2
-    pub fn rank_newcomer(&mut self, cx: &Cx<'_>, number: ContextNumber) -> Result<(), DriverStatus> {
-        let rank = self.vidsch.ranks.tell(AnyContext::Hardware(number));
-        set(&mut self.driver.call(cx), self.contexts[number].kmd, rank, Quanta::default())
-    }
-
-    /// Lends hardware contexts the rank of contexts that wait for them, as long as those wait.
-    // spec: sync §4.2
-    pub fn lend_ranks(&mut self, cx: &mut Cx<'_>) {
-        let news = self.vidsch.ranks.to_tell();
-        let told = self.tell_driver(cx, news);
-        self.heed(cx, told);
-    }
-
-    /// A context ranks otherwise by itself.
-    // spec: sync §4.2
-    pub fn tell_rank(&mut self, cx: &mut Cx<'_>, number: ContextNumber) {
-        let context = AnyContext::Hardware(number);
-        let rank = self.vidsch.ranks.tell(context);
-        let told = self.tell_driver(cx, vec![(context, rank)]);
-        self.heed(cx, told);
-    }
-
-    /// A process has another class: all its contexts rank otherwise.
-    // spec: sync §4.2
-    pub fn tell_ranks(&mut self, cx: &mut Cx<'_>, process: ProcessId, class: u32) {
-        let news = self.vidsch.ranks.set_class(process.0.into(), class);
-        let told = self.tell_driver(cx, news);
-        self.heed(cx, told);
-    }
-
-    /// Tells the driver of these ranks, as long as it answers; not the driver of an adapter that has stopped.
-    fn tell_driver(&mut self, cx: &Cx<'_>, news: Vec<(AnyContext, Rank)>) -> Result<(), Breach> {
-        if self.life.has_stopped() {
-            return Ok(());
-        }
-        for (context, rank) in news {
-            let AnyContext::Hardware(number) = context else { unreachable!("packet contexts' ranks are not told") };
-            set(&mut self.driver.call(cx), self.contexts[number].kmd, rank, Quanta::default())
-                .map_err(|status| Breach(format!("SetContextSchedulingProperties failed: {status}")))?;
-        }
-        Ok(())
-    }
-}
-
-fn set(driver: &mut EntryPoints<'_>, context: KmdContext, rank: Rank, quanta: Quanta) -> Result<(), DriverStatus> {
+/// Tells a driver a context's rank.
+// spec: sync §4.2
+pub fn set_rank(driver: &mut EntryPoints<'_>, context: KmdContext, rank: Rank) -> Result<(), DriverStatus> {
+    let quanta = Quanta::default();
     let priority_band = match rank.band {
         Band::Idle => PriorityBand::Idle,
         Band::Normal => PriorityBand::Normal,

@@ -120,6 +120,8 @@ pub const TARGETS: &[Target] = &[
             "kernel/dxgkrnl/src/adapter/fence_log/**/*.rs",
             "kernel/dxgkrnl/src/fence_log.rs",
             "kernel/dxgkrnl/src/fence_log/**/*.rs",
+            "kernel/dxgkrnl/src/adapter/queue.rs",
+            "kernel/dxgkrnl/src/adapter/queue/**/*.rs",
             "kernel/dxgkrnl/src/queue.rs",
             "kernel/dxgkrnl/src/queue/**/*.rs",
             "kernel/dxgkrnl/src/packet.rs",

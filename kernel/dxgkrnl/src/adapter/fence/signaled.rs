@@ -24,7 +24,7 @@ use crate::adapter::{LogNews, Names};
 use crate::breach::Breach;
 use crate::effect::Cx;
 use crate::number::{DeviceNumber, FenceNumber, QueueNumber};
-use crate::object::Queue;
+use crate::queue::Queue;
 use crate::store::ObjectNumber;
 use crate::sync::News;
 

@@ -15,7 +15,8 @@ use crate::breach::Breach;
 use crate::effect::Cx;
 use crate::fence_log::{Entry, LogKind, Source};
 use crate::number::{FenceNumber, FenceOpenNumber, QueueNumber};
-use crate::object::{Object, Process};
+use crate::object::Object;
+use crate::process::Process;
 use crate::store::ObjectNumber;
 
 /// The processes, by whose names entries call fences.

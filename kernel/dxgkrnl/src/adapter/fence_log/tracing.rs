@@ -16,7 +16,8 @@ use super::Names;
 use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::number::QueueNumber;
-use crate::object::{Object, Process};
+use crate::object::Object;
+use crate::process::Process;
 use crate::store::ObjectNumber;
 
 impl Adapter {

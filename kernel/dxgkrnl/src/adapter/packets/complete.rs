@@ -9,8 +9,8 @@ use wddm_types::{NodeId, ProcessId};
 use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::packet::{ContextFacts, Finished, InFlight, PacketContextNumber};
+use crate::scheduling::Leaving;
 use crate::store::ObjectNumber;
-use crate::suspension::Leaving;
 use crate::tally::Fate;
 
 impl Adapter {

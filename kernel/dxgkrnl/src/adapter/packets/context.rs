@@ -15,9 +15,8 @@ use crate::number::{DeviceNumber, FenceNumber};
 use crate::owners::DeviceFacts;
 use crate::packet::{ContextFacts, PacketContextNumber, check_context_info, info_of_context};
 use crate::refusal::{from_driver, invalid, not_supported};
-use crate::scheduling::AnyContext;
+use crate::scheduling::{AnyContext, Leaving};
 use crate::store::ObjectNumber;
-use crate::suspension::Leaving;
 
 /// The bit of the only engine of a node, as drivers are told it.
 // spec: memory §7.1: 1 << engine

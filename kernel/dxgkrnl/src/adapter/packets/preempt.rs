@@ -11,9 +11,10 @@ use vidmm::AllocationId;
 use vidsch::{AnswerBreach, NodeStep, PacketFenceId, PacketOf, PreemptionNumber, Seen};
 use wddm_types::{EngineId, NodeId, ProcessId};
 
-use crate::adapter::{Adapter, Payload};
+use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::packet::{Back, InFlight, NodePreempted, PacketContextNumber};
+use crate::scheduling::Payload;
 use crate::store::ObjectNumber;
 use crate::tally::Fate;
 

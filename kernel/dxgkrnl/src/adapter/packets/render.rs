@@ -12,14 +12,14 @@ use vidmm::AllocationId;
 use vidsch::{Packet as Queued, SubmitError};
 use wddm_types::{Blame, GpuVa, NtStatus};
 
-use crate::adapter::{Adapter, Payload};
+use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::number::DeviceNumber;
 use crate::packet::{
     Built, DmaBufferNumber, ListEntry, PacketContextNumber, Source, Work, check_private_data, driver_list, uses_of,
 };
 use crate::refusal::{invalid, no_memory, refuse, removed};
-use crate::scheduling::AnyContext;
+use crate::scheduling::{AnyContext, Payload};
 use crate::store::ObjectNumber;
 
 impl Adapter {

@@ -10,12 +10,12 @@ use kmt_calls::DeviceState;
 use vidsch::{NodeStep, PacketFenceId, PagingStep, PreemptFor, Step};
 use wddm_types::{NodeId, ProcessId};
 
-use crate::adapter::{Adapter, Payload};
+use crate::adapter::Adapter;
 use crate::due::Waiter;
 use crate::effect::Cx;
 use crate::packet::{Handed, PacketContextNumber, Refused, Starting};
 use crate::paging::Ready;
-use crate::scheduling::AnyContext;
+use crate::scheduling::{AnyContext, Payload};
 use crate::store::ObjectNumber;
 use crate::sync::Fed;
 use crate::tally::Fate;

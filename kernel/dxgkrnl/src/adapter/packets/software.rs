@@ -7,13 +7,13 @@ use kmt_calls::{FenceFlags, Refusal, SignalFlags};
 use vidmm::AllocationId;
 use vidsch::{Packet as Queued, QueueId, SoftwareTurn, SubmitError, Unstarted};
 
-use crate::adapter::{Adapter, Payload};
+use crate::adapter::Adapter;
 use crate::display::Flip;
 use crate::effect::Cx;
 use crate::number::{FenceNumber, QueueNumber};
 use crate::packet::{BroadcastEnd, PacketContextNumber, Signal, SoftwareNumber, SoftwareStep};
 use crate::refusal::{invalid, no_memory, removed};
-use crate::scheduling::{AnyContext, Awaited};
+use crate::scheduling::{AnyContext, Awaited, Payload};
 use crate::store::ObjectNumber;
 use crate::sync::{Fed, SyncObjectNumber};
 

@@ -8,7 +8,7 @@ use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::number::DeviceNumber;
 use crate::packet::{PacketContextNumber, Running};
-use crate::suspension::Leaving;
+use crate::scheduling::Leaving;
 use crate::tally::Fate;
 
 impl Adapter {

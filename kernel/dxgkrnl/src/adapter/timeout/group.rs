@@ -16,7 +16,7 @@ use wddm_types::NodeId;
 use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::number::DeviceNumber;
-use crate::suspension::Leaving;
+use crate::scheduling::Leaving;
 
 impl Adapter {
     /// Work on a node does not leave it.

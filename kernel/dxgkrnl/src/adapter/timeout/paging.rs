@@ -9,7 +9,7 @@ use vidsch::{Hung, Passed, RingStep, Suspend, SuspendReasons, SuspensionNumber};
 use crate::adapter::Adapter;
 use crate::breach::Breach;
 use crate::effect::Cx;
-use crate::suspension::{Leaving, Suspendable};
+use crate::scheduling::{Leaving, Suspendable};
 
 impl Adapter {
     /// The progress of a ring that has the hardware to itself.

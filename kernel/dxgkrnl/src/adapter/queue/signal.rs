@@ -3,11 +3,11 @@
 use kmt_calls::{FenceFlags, Refusal, SignalFlags};
 use vidsch::{Packet, SoftwareTurn};
 
-use super::refused;
 use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::number::{FenceNumber, QueueNumber};
 use crate::packet::Signal;
+use crate::queue::refused;
 use crate::refusal::invalid;
 use crate::scheduling::AnyContext;
 use crate::sync::{Fed, POINTS_MAX};

@@ -17,12 +17,12 @@ use wddm_types::{EngineId, NodeId};
 use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::number::{DeviceNumber, QueueNumber};
-use crate::object::Queue;
+use crate::queue::Queue;
 
 impl Adapter {
     /// Interrupt 20.
     // spec: sync §2.8, sync §3.17
-    pub fn engine_state_changed(&mut self, cx: &mut Cx<'_>, node: NodeId, state: EngineState) {
+    pub(super) fn engine_state_changed(&mut self, cx: &mut Cx<'_>, node: NodeId, state: EngineState) {
         match state {
             EngineState::Active => {}
             EngineState::TransitionToF1 => self.lower_engine(cx, node),
@@ -79,7 +79,7 @@ impl Adapter {
     /// The hardware itself reports a hung engine: the kernel suspends the devices with work on it now and not after the delay, and gives
     /// them another delay to leave. Where timeouts are off it does nothing.
     // spec: sync §2.8, sync §4.4
-    pub fn engine_is_hung(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+    fn engine_is_hung(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         if !self.vidsch.timeouts.is_on() || !self.life.is_awake() {
             return;
         }

@@ -17,38 +17,8 @@ use crate::adapter::Adapter;
 use crate::breach::Breach;
 use crate::effect::Cx;
 use crate::number::{ContextNumber, DeviceNumber};
-use crate::packet::PacketContextNumber;
+use crate::scheduling::{Leaving, Suspendable};
 use crate::store::ObjectNumber;
-
-/// What is suspended as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Suspendable {
-    /// The paging ring, which is of no device.
-    Ring,
-    /// The contexts of a device.
-    Device(DeviceNumber),
-}
-
-impl Suspendable {
-    /// The device, if it is one.
-    pub fn device(self) -> Option<DeviceNumber> {
-        match self {
-            Suspendable::Ring => None,
-            Suspendable::Device(device) => Some(device),
-        }
-    }
-}
-
-/// What is to leave the hardware, and says so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Leaving {
-    /// The paging ring.
-    Ring,
-    /// A hardware context.
-    Hardware(ContextNumber),
-    /// The packets of a context.
-    Packets(PacketContextNumber),
-}
 
 impl Adapter {
     /// Whether a device is kept off the hardware: it executes nothing, or is asked to leave.
@@ -59,7 +29,7 @@ impl Adapter {
     /// Takes a device's contexts off the hardware. Answers with the point after which nothing executes for it; `None` when that holds
     /// now. Work that it is given meanwhile is kept.
     // spec: sync §4.1, memory §8.6
-    pub fn suspend_device(
+    pub(super) fn suspend_device(
         &mut self,
         cx: &mut Cx<'_>,
         number: DeviceNumber,
@@ -118,7 +88,7 @@ impl Adapter {
     ///
     /// # Errors
     /// There is none, and the adapter cannot go on without it.
-    pub fn need_suspension_fence(&mut self, cx: &mut Cx<'_>) -> Result<(), Breach> {
+    pub(super) fn need_suspension_fence(&mut self, cx: &mut Cx<'_>) -> Result<(), Breach> {
         if self.vidsch.suspensions.has_fence() {
             return Ok(());
         }
@@ -131,7 +101,7 @@ impl Adapter {
     }
 
     /// Takes a reason away; with the last one the contexts go on. Paging work that needed the device quiesced must have completed.
-    pub fn resume_device(&mut self, cx: &mut Cx<'_>, number: DeviceNumber, reason: SuspendReasons) {
+    pub(super) fn resume_device(&mut self, cx: &mut Cx<'_>, number: DeviceNumber, reason: SuspendReasons) {
         if self.devices.get(number).is_some() && reason == SuspendReasons::RESIDENCY {
             self.packets_turn_over(number, true);
         }
@@ -152,7 +122,7 @@ impl Adapter {
     }
 
     /// Suspends a context that is created on a quiesced device.
-    pub fn suspend_newcomer(&mut self, cx: &Cx<'_>, context: ContextNumber) -> Result<(), DriverStatus> {
+    pub(super) fn suspend_newcomer(&mut self, cx: &Cx<'_>, context: ContextNumber) -> Result<(), DriverStatus> {
         if !self.is_suspended(self.contexts[context].device) {
             return Ok(());
         }
@@ -164,7 +134,12 @@ impl Adapter {
 
     /// The driver acknowledges.
     // spec: sync §4.1
-    pub fn context_suspended(&mut self, cx: &mut Cx<'_>, context: u64, suspend_fence: u64) -> Result<(), Breach> {
+    pub(super) fn context_suspended(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: u64,
+        suspend_fence: u64,
+    ) -> Result<(), Breach> {
         if context >= self.contexts.next_number().raw() {
             return Err(Breach(format!("a suspension of context {context} was acknowledged; there never was one")));
         }
@@ -180,20 +155,20 @@ impl Adapter {
     }
 
     /// A context has gone: no suspension waits for it any more.
-    pub fn forget_suspension(&mut self, cx: &mut Cx<'_>, context: Leaving) {
+    pub(super) fn forget_suspension(&mut self, cx: &mut Cx<'_>, context: Leaving) {
         self.vidsch.suspensions.forget(context);
         self.advance_suspensions(cx);
         self.resume_suspended_by_timeout(cx);
     }
 
     /// A device is lost or goes on: no suspension waits for its contexts any more.
-    pub fn forget_suspension_of(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
+    pub(super) fn forget_suspension_of(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         self.vidsch.suspensions.forget_device(Suspendable::Device(device));
         self.advance_suspensions(cx);
     }
 
     /// Signals what is acknowledged.
-    pub fn advance_suspensions(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn advance_suspensions(&mut self, cx: &mut Cx<'_>) {
         if let Some(point) = self.vidsch.suspensions.take_reached() {
             self.signal_fence(cx, self.sync.number_of(point.fence), point.value);
         }

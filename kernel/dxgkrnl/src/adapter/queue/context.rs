@@ -9,13 +9,11 @@ use wddm_types::{NodeId, ProcessId};
 use crate::adapter::Adapter;
 use crate::driver::Creating;
 use crate::effect::Cx;
-use crate::gpu_va::UpdateContext;
-use crate::number::{ContextNumber, DeviceNumber};
-use crate::object::Context;
+use crate::number::{ContextNumber, DeviceNumber, UpdateContext};
+use crate::queue::Context;
 use crate::refusal::{from_driver, invalid, not_supported};
-use crate::scheduling::AnyContext;
+use crate::scheduling::{AnyContext, Leaving};
 use crate::store::ObjectNumber;
-use crate::suspension::Leaving;
 
 impl Adapter {
     /// `D3DKMTCreateHwContext`.
@@ -68,7 +66,7 @@ impl Adapter {
     /// Tells the driver where the page tables of a new context begin. The IoMmu model has none: there the driver knows
     /// the process's number.
     // spec: memory §4.1, memory §4.6
-    pub fn tell_root(&mut self, cx: &Cx<'_>, context: KmdContext, process: ProcessId) {
+    pub(in crate::adapter) fn tell_root(&mut self, cx: &Cx<'_>, context: KmdContext, process: ProcessId) {
         let (root, entries) = self.vidmm.root_table(self.owners.space_of(process));
         if let Some(addressing) = self.driver.call(cx).gpu_va() {
             addressing.set_root_page_table(context, root, entries);

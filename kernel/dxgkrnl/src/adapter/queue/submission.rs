@@ -1,0 +1,173 @@
+//! Work that processes have the kernel feed hardware queues (sync §3.11): accepted, held behind waits and for room, started, finished.
+//! `queue::Feed` counts it, `vidsch` holds its packets.
+
+use ddi::SubmitCommandToHwQueue;
+use events::Event;
+use gpu_fence::{FenceId, WaitMode};
+use kmt_calls::{DeviceState, Refusal};
+use vidsch::{Packet, Step};
+
+use crate::adapter::Adapter;
+use crate::due::Waiter;
+use crate::effect::Cx;
+use crate::number::QueueNumber;
+use crate::packet::check_private_data;
+use crate::queue::{Command, refused};
+use crate::scheduling::{AnyContext, Payload};
+use crate::store::ObjectNumber;
+use crate::sync::Fed;
+use crate::tally::Fate;
+
+impl Adapter {
+    /// `D3DKMTSubmitCommandToHwQueue`.
+    // spec: sync §3.11, sync §5
+    pub fn submit_command(
+        &mut self,
+        cx: &mut Cx<'_>,
+        number: QueueNumber,
+        command: Command,
+        primaries: Vec<vidmm::AllocationId>,
+    ) -> Result<(), Refusal> {
+        let progress_value = command.progress_value;
+        self.queues[number].feed.check(progress_value)?;
+        command.check_place()?;
+        let hardware = self.driver.call(cx).hardware_queues().expect("checked at adapter start");
+        check_private_data(&command.private_data, hardware.submission_data_bytes())?;
+        self.queue_writes(self.queues[number].vidsch, primaries).map_err(refused)?;
+        self.submit_packet(number, Packet::Work(Payload::Command(command)))?;
+        self.queues[number].feed.submit(progress_value);
+        self.pump_queue(cx, number);
+        Ok(())
+    }
+
+    pub(super) fn submit_packet(
+        &mut self,
+        number: QueueNumber,
+        packet: Packet<Payload, FenceId>,
+    ) -> Result<(), Refusal> {
+        self.vidsch.queues.submit(self.queues[number].vidsch, packet).map_err(refused)
+    }
+
+    /// A wait of a kernel-mode queue is over.
+    pub(in crate::adapter) fn queue_released(&mut self, cx: &mut Cx<'_>, number: QueueNumber, packet: bool) {
+        // A queue that was destroyed while it waited has nothing to go on with.
+        let Some(queue) = self.queues.get(number) else { return };
+        if !self.owners.is_active(queue.device) {
+            return;
+        }
+        if packet {
+            self.vidsch.queues.waited(queue.vidsch);
+            let awaited = self.waits_no_more(queue.vidsch);
+            cx.emit(self.index, Event::QueueReleased { queue: number.raw() });
+            self.sync.tell_waited(cx, Fed::Queue(number), awaited);
+        } else {
+            self.queues[number].feed.watched();
+        }
+        self.pump_queue(cx, number);
+    }
+
+    /// Starts what is due on a kernel-mode queue.
+    // spec: sync §3.8, sync §4.1
+    pub(in crate::adapter) fn pump_queue(&mut self, cx: &mut Cx<'_>, number: QueueNumber) {
+        self.reap_queue(cx, number);
+        while !self.life.has_stopped() {
+            let vidsch = self.queues[number].vidsch;
+            match self.vidsch.queues.next(vidsch) {
+                Some(Step::Wait(points)) => {
+                    let points = self.sync.live_points(points);
+                    let first = points.first().map(|point| (self.sync.number_of(point.fence), point.value));
+                    let waiter = Waiter::Queue { queue: number, packet: true };
+                    if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, waiter) {
+                        self.vidsch.queues.waited(vidsch);
+                        self.reap_queue(cx, number);
+                        self.sync.tell_waited(cx, Fed::Queue(number), points);
+                    } else {
+                        self.note_wait(vidsch, AnyContext::Hardware(self.queues[number].context), &points);
+                        let (fence, value) = first.expect("a wait that holds has a point");
+                        cx.emit(self.index, Event::QueueHeld { queue: number.raw(), fence: fence.raw(), value });
+                        return;
+                    }
+                }
+                Some(Step::Start(Payload::Command(command))) => self.start_command(cx, number, command),
+                Some(Step::Start(
+                    Payload::Paging(_)
+                    | Payload::Suspend(..)
+                    | Payload::Quiesce(_)
+                    | Payload::IdleSpaces(..)
+                    | Payload::Packet(_)
+                    | Payload::Software(_),
+                )) => unreachable!("paging work goes to the paging queue"),
+                Some(Step::Software(Payload::Software(packet))) => self.queue_software_turn(cx, number, packet),
+                Some(Step::Software(_)) => unreachable!("nothing else is the kernel's own here"),
+                Some(Step::Signal(points)) => {
+                    for point in self.sync.live_points(points) {
+                        let fence = self.sync.number_of(point.fence);
+                        self.signal_fence(cx, fence, point.value);
+                    }
+                }
+                None => break,
+            }
+        }
+        self.watch_queue(cx, number);
+    }
+
+    fn start_command(&mut self, cx: &mut Cx<'_>, number: QueueNumber, command: Command) {
+        self.raise_engine(cx, self.contexts[self.queues[number].context].node);
+        let Command { progress_value, buffer, buffer_bytes, private_data } = &command;
+        let submit = SubmitCommandToHwQueue {
+            queue: self.queues[number].kmd,
+            progress_value: *progress_value,
+            buffer: *buffer,
+            buffer_bytes: *buffer_bytes,
+            private_data,
+            paging: false,
+        };
+        let hardware = self.driver.call(cx).hardware_queues().expect("checked at adapter start");
+        if let Err(status) = hardware.submit_command_to_hw_queue(submit) {
+            let device = self.queues[number].device;
+            self.fail_device(
+                cx,
+                device,
+                DeviceState::ErrorDmaFault,
+                format!("the driver refused a command buffer: {status}"),
+            );
+            return;
+        }
+        self.queues[number].feed.start(submit.progress_value);
+        self.queue_counts(number, Fate::Submitted, 1);
+        cx.emit(self.index, Event::Submitted { queue: number.raw(), progress_value: submit.progress_value });
+    }
+
+    /// Tells the scheduler which of the queue's buffers the hardware has finished.
+    fn reap_queue(&mut self, cx: &Cx<'_>, number: QueueNumber) {
+        let current = self.sync.current_value(cx.memory, self.queues[number].progress);
+        let queue = &mut self.queues[number];
+        let (finished, vidsch) = (queue.feed.finish(current), queue.vidsch);
+        if finished > 0 {
+            self.vidsch.queues.completed(vidsch, finished);
+            self.queue_counts(number, Fate::Completed, finished.into());
+        }
+    }
+
+    /// Buffers of a queue came further.
+    fn queue_counts(&mut self, number: QueueNumber, fate: Fate, buffers: u64) {
+        let queue = &self.queues[number];
+        let (node, process) = (self.contexts[queue.context].node, self.owners.process_of(queue.device));
+        self.tally.count_buffers(node, process, fate, buffers);
+    }
+
+    /// When packets are held for room on the hardware, asks to be told when the oldest buffer is finished.
+    fn watch_queue(&mut self, cx: &mut Cx<'_>, number: QueueNumber) {
+        let queue = &mut self.queues[number];
+        if self.life.has_stopped() || self.vidsch.queues.held(queue.vidsch) == 0 {
+            return;
+        }
+        let (progress, watched) = (queue.progress, queue.feed.watch());
+        let Some(oldest) = watched else { return };
+        let point = [self.sync.point(progress, oldest)];
+        let waiter = || Waiter::Queue { queue: number, packet: false };
+        if self.begin_wait(cx, &point, WaitMode::All, waiter()) {
+            self.due.wait_ended(waiter());
+        }
+    }
+}
