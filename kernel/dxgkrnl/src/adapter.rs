@@ -14,6 +14,7 @@ mod fence_log;
 mod flip;
 pub mod interrupt;
 mod invariant;
+mod lock;
 mod lost;
 mod mapping;
 mod memory;

@@ -139,6 +139,11 @@ impl Allocations {
         self.bindings[number].resource.map(|resource| self.body_of_resource(resource))
     }
 
+    /// Whether other devices can have an allocation.
+    pub fn is_shared(&self, number: AllocationNumber) -> bool {
+        self.resource_of(number).is_some_and(|resource| resource.shared)
+    }
+
     /// All resource bodies.
     pub fn resource_bodies(&self) -> impl Iterator<Item = (ResourceBodyNumber, &ResourceBody)> {
         self.resource_bodies.iter()

@@ -133,7 +133,7 @@ impl Adapter {
             return;
         }
         self.vidmm.unlock_all(gone.vidmm);
-        self.forget_copy(gone.vidmm);
+        self.memory.cpu_view.forget_copy(gone.vidmm);
         self.unmap_for_cpu(cx, process, gone.vidmm);
         self.lines_unmapped(gone.vidmm);
     }

@@ -1,168 +1,50 @@
-//! Calls about the CPU's access to allocations: Lock2 and Unlock2 (memory §6.3); their legacy forms are `legacy`. `vidmm` decides what a
-//! lock does; here handles become allocations, devices quiesce, copies are queued, the process gets its mapping.
+//! Locks as processes ask for them (memory §6.3, §6.5): the members of `D3DKMT_LOCK`, the rules of its flags, the legacy locks that wait for
+//! the GPU, and the statuses of refusals. This part asks no other: `vidmm` decides what a lock does, and `adapter::lock` has it done.
 
-mod copy;
-mod instance;
-mod legacy;
-mod mapping;
-mod rename;
+mod rule;
 mod waiting;
 
-pub use copy::spare;
-pub use legacy::{LegacyRequest, LockArguments};
+pub use rule::{Lockable, check_flags};
 pub use waiting::WaitingLocks;
 
-use gpu_fence::FenceId;
-use kmt_calls::{Mapped, Refusal, Reply};
-use vidmm::{AllocationId, LegacyLock, LockError, LockPlan};
-use wddm_types::{Blame, CpuPlace, CpuRun, NtStatus, ProcessId};
+use kmt_calls::{LockFlags, Refusal};
+use vidmm::{LegacyLock, LockError};
+use wddm_types::{Blame, NtStatus, RawHandle};
 
-use crate::adapter::Adapter;
-use crate::allocations::AllocationNumber;
-use crate::effect::{Answer, Cx, Token};
-use crate::refusal::{invalid, refuse};
+use crate::number::{AllocationNumber, DeviceNumber, Token};
+use crate::refusal::refuse;
 
-impl Adapter {
-    /// `D3DKMTLock2`.
-    // spec: memory §6.3
-    pub fn lock2(
-        &mut self,
-        cx: &mut Cx<'_>,
-        token: Token,
-        number: AllocationNumber,
-        flags: u32,
-    ) -> Result<Answer, Refusal> {
-        if flags != 0 {
-            return Err(invalid(format!("Lock2 flags {flags:#x}: all bits are reserved")));
-        }
-        let vidmm = self.memory.allocations[number].vidmm;
-        let (mapped, wait_for) = if self.vidmm.is_marked(vidmm) {
-            // Lock2 knows no swizzled content: the old lock does, without a range.
-            self.may_lock(number)?;
-            self.lock_through(cx, number, LegacyLock::default(), true)?
-        } else {
-            self.lock(cx, number, true)?
-        };
-        Ok(self.answer_lock(cx, token, vidmm, wait_for, Reply::Mapped(mapped)))
-    }
-
-    /// `D3DKMTUnlock2`, answered when what the CPU wrote is where the GPU reads it.
-    // spec: memory §2.2, memory §6.3
-    pub fn unlock2(&mut self, cx: &mut Cx<'_>, token: Token, number: AllocationNumber) -> Result<Answer, Refusal> {
-        let uploads = self.unlock(cx, number)?;
-        Ok(self.answer_unlock(token, uploads))
-    }
-
-    /// Ends a lock. Says whether its content is being brought back.
-    fn unlock(&mut self, cx: &mut Cx<'_>, number: AllocationNumber) -> Result<bool, Refusal> {
-        let vidmm = self.memory.allocations[number].vidmm;
-        if !self.vidmm.unlock(vidmm).map_err(from_lock)? {
-            return Ok(false);
-        }
-        let written = self.written_pages(cx, vidmm);
-        self.forget_copy(vidmm);
-        self.rotations_unlocked(vidmm, &written);
-        let process = self.owners.process_of(self.memory.allocations[number].device);
-        self.unmap_for_cpu(cx, process, vidmm);
-        self.lines_unmapped(vidmm);
-        Ok(self.upload(cx, vidmm, written))
-    }
-
-    /// Answers an unlock: behind the ring, if something is being uploaded.
-    fn answer_unlock(&mut self, token: Token, uploads: bool) -> Answer {
-        if !uploads {
-            return Answer::Done(Ok(Reply::Done));
-        }
-        self.defer_unlocked(token);
-        Answer::Later(token)
-    }
-
-    /// `writes`: the caller does not promise only to read.
-    fn lock(
-        &mut self,
-        cx: &mut Cx<'_>,
-        number: AllocationNumber,
-        writes: bool,
-    ) -> Result<(Mapped, Option<u64>), Refusal> {
-        self.may_lock(number)?;
-        let (vidmm, device) = (self.memory.allocations[number].vidmm, self.memory.allocations[number].device);
-        let process = self.owners.process_of(device);
-        let planned = self.vidmm.lock(vidmm).and_then(|plan| self.window_of(cx, vidmm, plan));
-        Ok(self.carry_out_lock(cx, (process, vidmm, writes), planned.map_err(from_lock)?))
-    }
-
-    /// Does what was planned.
-    fn carry_out_lock(
-        &mut self,
-        cx: &mut Cx<'_>,
-        (process, vidmm, writes): (ProcessId, AllocationId, bool),
-        mut plan: LockPlan<FenceId>,
-    ) -> (Mapped, Option<u64>) {
-        self.clear_for_lock(cx, vidmm, &mut plan);
-        self.copy_shown(vidmm);
-        self.lines_mapped(cx, vidmm, writes);
-        let mapping = self.map_for_cpu(cx, process, vidmm, &plan.runs);
-        self.queue_any(cx, process, plan.work);
-        self.show_in_turn(cx, process, mapping, &plan.runs);
-        let size_bytes = self.vidmm.allocation_bytes(vidmm);
-        (Mapped { mapping, runs: plan.runs, size_bytes }, plan.wait_for)
-    }
-
-    /// The CPU is about to see pages that no write has filled yet: they get the clear pattern.
-    fn clear_for_lock(&mut self, cx: &Cx<'_>, allocation: AllocationId, plan: &mut LockPlan<FenceId>) {
-        let clear = std::mem::take(&mut plan.clear);
-        let in_system = |run: &CpuRun| matches!(run.place, CpuPlace::System | CpuPlace::CachedSystem);
-        let uses_backing = !clear.is_empty() || plan.runs.iter().any(in_system);
-        if !(uses_backing && self.backing_used(cx, allocation)) {
-            self.clear_pages(cx, &clear);
-        }
-    }
-
-    /// Has the window of a plan mapped; if that fails, the plan without one.
-    fn window_of(
-        &mut self,
-        cx: &Cx<'_>,
-        allocation: AllocationId,
-        mut plan: LockPlan<FenceId>,
-    ) -> Result<LockPlan<FenceId>, LockError> {
-        self.clear_for_lock(cx, allocation, &mut plan);
-        let Some(map) = &plan.window else { return Ok(plan) };
-        if self.map_window(cx, allocation, map) {
-            return Ok(plan);
-        }
-        self.vidmm.window_failed(allocation, map)
-    }
-
-    /// Answers when the copies that were queued before are over.
-    // spec: memory §10.1 row 20
-    fn answer_lock(
-        &mut self,
-        cx: &mut Cx<'_>,
-        token: Token,
-        vidmm: AllocationId,
-        wait_for: Option<u64>,
-        reply: Reply,
-    ) -> Answer {
-        self.reap_paging(cx);
-        if self.memory.cpu_view.is_unshown(vidmm) {
-            // The ring stands until the process has been lent what it locks: behind that it is answered.
-            self.queue_work(cx, ProcessId::SYSTEM, None, None, Vec::new());
-            self.defer_copy(vidmm);
-            self.answer_after_ring(token, reply);
-            return Answer::Later(token);
-        }
-        if self.memory.ring.is_idle() || wait_for.is_none_or(|serial| serial <= self.vidmm.completed_serial()) {
-            self.note_copy(cx, vidmm);
-            return Answer::Done(Ok(reply));
-        }
-        self.defer_copy(vidmm);
-        self.answer_after_ring(token, reply);
-        Answer::Later(token)
-    }
+/// `D3DKMT_LOCK` without its handles.
+pub struct LockArguments<'a> {
+    /// For the driver's swizzling range.
+    pub private_driver_data: u32,
+    /// Pages wanted.
+    pub pages: &'a [u32],
+    /// The caller's flags.
+    pub flags: LockFlags,
 }
 
+/// A legacy lock as it was asked for and checked.
+pub struct LegacyRequest {
+    /// The call.
+    pub token: Token,
+    /// The device whose lock it is.
+    pub device: DeviceNumber,
+    /// The allocation.
+    pub number: AllocationNumber,
+    /// The handle by which the caller names it.
+    pub handle: RawHandle,
+    /// What the memory manager is asked for.
+    pub how: LegacyLock,
+    /// Not ReadOnly.
+    pub writes: bool,
+    /// Discard, and whether with NoExistingReference.
+    pub discard: Option<bool>,
+}
+
+/// The memory manager's refusals of a lock as statuses.
 // spec: memory §9.3
-fn from_lock(error: LockError) -> Refusal {
+pub fn from_lock(error: LockError) -> Refusal {
     let (status, blame) = match error {
         LockError::CantLock => (NtStatus::GRAPHICS_CANT_LOCK_MEMORY, Blame::Caller),
         LockError::Pinned => (NtStatus::GRAPHICS_CANT_EVICT_PINNED_ALLOCATION, Blame::Caller),

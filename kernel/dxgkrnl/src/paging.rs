@@ -21,6 +21,7 @@ mod pool;
 mod relocation;
 mod rotation;
 mod scratch;
+mod spare;
 mod stillness;
 mod work;
 

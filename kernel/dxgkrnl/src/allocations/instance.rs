@@ -1,10 +1,50 @@
-//! The instances of renamed allocations change (memory §6.5). `lock` decides when; the states that an instance goes through are drawn
-//! at `lock::instance`.
+//! The instances of renamed allocations (memory §6.5, §7.2): their names, how long lists may name them, and how they change. `adapter::lock`
+//! decides when.
+//!
+//! ```text
+//!            a rename                      a list names a later one, and keeps not this one;
+//! current ─────────────▶ given up, valid ──────────────────────────────────────────────────▶ retired
+//!    ▲                        │            or a lock says that nothing unsubmitted names any      │
+//!    └────────────────────────┴───────── a rename, when the GPU is past it ──────────────────────┘
+//! ```
+//! An instance that is given up and valid may stand in a buffer that was not submitted: its content stays. A retired one is offered to
+//! the memory manager as worthless: under pressure it is the first to go, out of its segment uncopied, then its backing store. So the
+//! list is as long as memory allows, and no work ever reads what went.
 
 use vidmm::AllocationId;
 use wddm_types::RawHandle;
 
-use super::{Allocation, AllocationNumber, Allocations, Instance, InstanceName};
+use super::{Allocation, AllocationNumber, Allocations, Instance, InstanceName, Renaming};
+
+impl Allocation {
+    /// The instance that a list means by a name. `None`: a list has named a later one since.
+    // spec: memory §6.5: once A(k+1) appears in a list, A(k) becomes invalid
+    pub fn instance_named(&self, name: u32) -> Option<AllocationId> {
+        if self.renaming.current().is_none_or(|current| current.number == name) {
+            return Some(self.vidmm);
+        }
+        let former = self.renaming.former().find(|instance| instance.name.number == name);
+        former.filter(|instance| !instance.retired).map(|instance| instance.vidmm)
+    }
+}
+
+impl Renaming {
+    /// The former instances that lists may name still, oldest first.
+    pub fn valid(&self) -> impl Iterator<Item = AllocationId> + '_ {
+        self.former().filter(|instance| !instance.retired).map(|instance| instance.vidmm)
+    }
+
+    /// Those of them that are older than an instance.
+    pub fn valid_before(&self, id: AllocationId) -> impl Iterator<Item = AllocationId> + '_ {
+        let before = self.former().take_while(move |instance| instance.vidmm != id);
+        before.filter(|instance| !instance.retired).map(|instance| instance.vidmm)
+    }
+
+    /// Whether it is a former instance that no list may name any more.
+    pub fn is_retired(&self, id: AllocationId) -> bool {
+        self.former().any(|instance| instance.vidmm == id && instance.retired)
+    }
+}
 
 impl Allocations {
     /// Gives an allocation, whose own handle is `own`, a name for its next instance.
@@ -28,6 +68,12 @@ impl Allocations {
     pub fn retire(&mut self, number: AllocationNumber, id: AllocationId) {
         let mut former = self.bindings[number].renaming.former.iter_mut();
         former.find(|instance| instance.vidmm == id).expect("it was found there").retired = true;
+    }
+
+    /// Whether an allocation has an instance, the current one or a former: one that was retired keeps its content for a buffer that waited.
+    pub fn has_instance(&self, number: AllocationNumber, id: AllocationId) -> bool {
+        let has = |known: &Allocation| known.vidmm == id || known.renaming.former().any(|former| former.vidmm == id);
+        self.get(number).is_some_and(has)
     }
 
     /// The moves of an instance are told under its allocation's number from now on.

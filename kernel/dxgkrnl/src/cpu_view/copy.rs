@@ -1,4 +1,4 @@
-//! Permanent system copies as the CPU was shown them (memory §2.2). `lock::copy` compares.
+//! Permanent system copies as the CPU was shown them (memory §2.2). `adapter::lock` compares.
 
 use vidmm::AllocationId;
 

@@ -1,8 +1,8 @@
 //! Legacy locks that wait for the GPU, each from the call until the wait for it ends. Here they only wait: this part asks no other, and
-//! looks into none of them. `legacy` begins the waits and carries a lock out when its wait is over.
+//! looks into none of them. `adapter::lock` begins the waits and carries a lock out when its wait is over.
 
 use super::LegacyRequest;
-pub use crate::number::WaitingLockNumber;
+use crate::number::WaitingLockNumber;
 use crate::store::Store;
 
 /// The locks that wait.

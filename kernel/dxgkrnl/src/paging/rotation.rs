@@ -23,9 +23,9 @@ use kmt_calls::MappingId;
 use vidmm::{AllocationId, HeldRange, WindowPages};
 use wddm_types::{CpuRun, PageRun, ProcessId};
 
-use crate::lock::spare;
 use crate::number::PagingWorkNumber;
 use crate::paging::PagingRing;
+use crate::paging::spare::spare;
 use crate::store::ObjectNumber;
 
 /// A locked allocation's change of medium, bound to the mapping that it had when the work was decided.

@@ -118,7 +118,11 @@ impl Adapter {
             let waiting = self.packets.take_waiting().expect("only this loop takes one out");
             let device = self.owners.facts_of(waiting.device).filter(|_| self.owners.is_active(waiting.device));
             let lost = self.life.has_stopped() || self.packets.get(waiting.context).is_none();
-            let known = |entry: &ListEntry| entry.allocation.is_none_or(|listed| self.is_listable(listed));
+            let known = |entry: &ListEntry| {
+                entry
+                    .allocation
+                    .is_none_or(|listed| self.memory.allocations.has_instance(listed.number, listed.instance))
+            };
             let result = match device {
                 Some(device) if !lost && self.vidmm.is_suspended(device.vidmm) => {
                     // An allocation that was locked at the call may have had to leave since: there will be no turn before its unlock.

@@ -1,15 +1,6 @@
-//! The instances of a renamed allocation (memory §6.5, §7.2): their names, and how long they may be named. `rename` makes
-//! and changes them.
-//!
-//! ```text
-//!            a rename                      a list names a later one, and keeps not this one;
-//! current ─────────────▶ given up, valid ──────────────────────────────────────────────────▶ retired
-//!    ▲                        │            or a lock says that nothing unsubmitted names any      │
-//!    └────────────────────────┴───────── a rename, when the GPU is past it ──────────────────────┘
-//! ```
-//! An instance that is given up and valid may stand in a buffer that was not submitted: its content stays. A retired one is offered to
-//! the memory manager as worthless: under pressure it is the first to go, out of its segment uncopied, then its backing store. So the
-//! list is as long as memory allows, and no work ever reads what went.
+//! The instances of a renamed allocation that calls and lists name (memory §6.5, §7.2). `allocations` draws the states that an instance goes
+//! through; here a retired one is offered to the memory manager as worthless, behind the GPU's last use of it. `rename` makes and
+//! changes instances.
 
 use kmt_calls::Refusal;
 use vidmm::{AllocationId, OfferFlags, OfferPriority};
@@ -35,23 +26,9 @@ impl Adapter {
     /// A list has named a later instance since.
     // spec: memory §6.5: once A(k+1) appears in a list, A(k) becomes invalid
     pub fn listed_instance(&self, number: AllocationNumber, name: u32) -> Result<Listed, Refusal> {
-        let allocation = &self.memory.allocations[number];
-        let current = allocation.renaming.current().is_none_or(|current| current.number == name);
-        if current {
-            return Ok(Listed { number, instance: allocation.vidmm });
-        }
-        let former = allocation.renaming.former().find(|instance| instance.name.number == name);
-        match former {
-            Some(instance) if !instance.retired => Ok(Listed { number, instance: instance.vidmm }),
-            _ => Err(invalid("an instance of a renamed allocation that a later one has taken the place of")),
-        }
-    }
-
-    /// Whether what a buffer that waited names is there still: an instance that was retired meanwhile keeps its content for it.
-    pub fn is_listable(&self, listed: Listed) -> bool {
-        let Some(allocation) = self.memory.allocations.get(listed.number) else { return false };
-        let mut former = allocation.renaming.former();
-        allocation.vidmm == listed.instance || former.any(|instance| instance.vidmm == listed.instance)
+        let known = self.memory.allocations[number].instance_named(name);
+        let gone = || invalid("an instance of a renamed allocation that a later one has taken the place of");
+        Ok(Listed { number, instance: known.ok_or_else(gone)? })
     }
 
     /// A list was submitted: of each allocation that it names, the instances before the one that it names are retired, except
@@ -60,10 +37,8 @@ impl Adapter {
     pub fn retire_instances(&mut self, cx: &Cx<'_>, list: &[ListEntry]) {
         let kept = |id: AllocationId| list.iter().any(|entry| entry.keeps && names(entry, id));
         for named in list.iter().filter_map(|entry| entry.allocation) {
-            let former = self.memory.allocations[named.number].renaming.former();
-            let before = former.take_while(|instance| instance.vidmm != named.instance);
-            let over: Vec<AllocationId> =
-                before.filter(|instance| !instance.retired && !kept(instance.vidmm)).map(|i| i.vidmm).collect();
+            let former = self.memory.allocations[named.number].renaming.valid_before(named.instance);
+            let over: Vec<AllocationId> = former.filter(|id| !kept(*id)).collect();
             over.into_iter().for_each(|id| self.retire(cx, named.number, id));
         }
     }
@@ -71,8 +46,7 @@ impl Adapter {
     /// Nothing that was not submitted names any instance.
     // spec: memory §6.5, NoExistingReference
     pub(super) fn retire_all(&mut self, cx: &Cx<'_>, number: AllocationNumber) {
-        let former = self.memory.allocations[number].renaming.former();
-        let over: Vec<AllocationId> = former.filter(|instance| !instance.retired).map(|i| i.vidmm).collect();
+        let over: Vec<AllocationId> = self.memory.allocations[number].renaming.valid().collect();
         over.into_iter().for_each(|id| self.retire(cx, number, id));
     }
 
@@ -97,8 +71,7 @@ impl Adapter {
     /// A buffer that waited for its turn names it no longer: if it was retired meanwhile, its memory may go now.
     pub fn offer_if_retired(&mut self, cx: &Cx<'_>, listed: Listed) {
         let Some(allocation) = self.memory.allocations.get(listed.number) else { return };
-        let mut former = allocation.renaming.former();
-        let retired = former.any(|instance| instance.vidmm == listed.instance && instance.retired);
+        let retired = allocation.renaming.is_retired(listed.instance);
         if retired && self.vidmm.offered(listed.instance).is_none() {
             self.offer_instance(cx, listed.number, listed.instance);
         }

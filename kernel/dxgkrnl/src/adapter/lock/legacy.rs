@@ -11,39 +11,15 @@ use kmt_calls::{LockFlags, Mapped, Refusal, Reply};
 use vidmm::LegacyLock;
 use wddm_types::{Blame, FencePoint, NtStatus, RawHandle};
 
-use super::from_lock;
 use super::rename::Renamed;
-use super::waiting::WaitingLockNumber;
 use crate::adapter::Adapter;
 use crate::allocations::AllocationNumber;
 use crate::due::Waiter;
 use crate::effect::{Answer, Cx, Effect, Token};
-use crate::number::DeviceNumber;
+use crate::lock::{LegacyRequest, LockArguments, Lockable, check_flags, from_lock};
+use crate::number::WaitingLockNumber;
 use crate::refusal::{invalid, refuse};
 use crate::store::ObjectNumber;
-
-/// A lock as it was asked for and checked.
-pub struct LegacyRequest {
-    token: Token,
-    device: DeviceNumber,
-    number: AllocationNumber,
-    handle: RawHandle,
-    how: LegacyLock,
-    /// Not ReadOnly.
-    writes: bool,
-    /// Discard, and whether with NoExistingReference.
-    discard: Option<bool>,
-}
-
-/// `D3DKMT_LOCK` without its handles.
-pub struct LockArguments<'a> {
-    /// For the driver's swizzling range.
-    pub private_driver_data: u32,
-    /// Pages wanted.
-    pub pages: &'a [u32],
-    /// The caller's flags.
-    pub flags: LockFlags,
-}
 
 impl Adapter {
     /// `D3DKMTLock`.
@@ -67,7 +43,7 @@ impl Adapter {
             return self.lock_reduced(cx, token, number, handle, flags);
         }
         self.may_lock(number)?;
-        self.check_allocation(cx, number, flags)?;
+        self.lockable(cx, number).check(flags)?;
         // A lock that would be refused in the end does not wait first.
         self.vidmm.may_ever_lock_legacy(self.memory.allocations[number].vidmm).map_err(from_lock)?;
         let how = LegacyLock {
@@ -215,46 +191,19 @@ impl Adapter {
         Ok(self.carry_out_lock(cx, (process, vidmm, writes), planned.map_err(from_lock)?))
     }
 
-    /// Checks the caller's flags against an allocation.
-    // spec: memory §6.5
-    fn check_allocation(&self, cx: &Cx<'_>, number: AllocationNumber, flags: LockFlags) -> Result<(), Refusal> {
+    /// What of an allocation the rules of the flags ask for.
+    fn lockable(&self, cx: &Cx<'_>, number: AllocationNumber) -> Lockable {
         let id = self.memory.allocations[number].vidmm;
         let info = self.vidmm.info(id);
         let aperture = |segment| self.vidmm.segments().iter().any(|known| known.id == segment && known.is_aperture());
-        let (can_aperture, can_memory) = (
-            info.supported_segments.iter().any(aperture),
-            info.supported_segments.iter().any(|segment| !aperture(segment)),
-        );
-        let has = |flag| info.flags.contains(flag);
-        let cached_apart = has(AllocationFlags::CACHED) && !self.is_io_coherent(cx);
-        let rules = [
-            (
-                flags.intersects(LockFlags::IGNORE_SYNC | LockFlags::IGNORE_READ_SYNC)
-                    && (!can_aperture || has(AllocationFlags::SWIZZLED) || cached_apart),
-                "IgnoreSync is for what can be in an aperture, is not swizzled, and not cached where the GPU does not snoop",
-            ),
-            (
-                flags.contains(LockFlags::ACQUIRE_APERTURE) && !can_memory,
-                "AcquireAperture is for what can be in a memory segment",
-            ),
-            (
-                flags.contains(LockFlags::USE_ALTERNATE_VA) != has(AllocationFlags::USE_ALTERNATE_VA),
-                "UseAlternateVA is for the primaries that were created so, and they are locked in no other way",
-            ),
-            (
-                flags.contains(LockFlags::USE_ALTERNATE_VA) && (self.is_shared(number) || self.vidmm.is_locked(id)),
-                "UseAlternateVA is neither for shared allocations nor for locked ones",
-            ),
-        ];
-        match rules.iter().find(|(broken, _)| *broken) {
-            Some((_, rule)) => Err(invalid(*rule)),
-            None => Ok(()),
+        Lockable {
+            flags: info.flags,
+            in_aperture: info.supported_segments.iter().any(aperture),
+            in_memory: info.supported_segments.iter().any(|segment| !aperture(segment)),
+            io_coherent: self.is_io_coherent(cx),
+            shared: self.memory.allocations.is_shared(number),
+            locked: self.vidmm.is_locked(id),
         }
-    }
-
-    /// Whether other devices can have an allocation.
-    pub(super) fn is_shared(&self, number: AllocationNumber) -> bool {
-        self.memory.allocations.resource_of(number).is_some_and(|resource| resource.shared)
     }
 
     /// `D3DKMTUnlock`: one lock of each, all or none.
@@ -280,42 +229,5 @@ impl Adapter {
             uploads |= self.unlock(cx, number)?;
         }
         Ok(self.answer_unlock(token, uploads))
-    }
-}
-
-/// The rules of the flags among each other. `first`: of a WDDM 1 driver.
-// spec: memory §6.5
-fn check_flags(flags: LockFlags, pages: &[u32], first: bool) -> Result<(), Refusal> {
-    let old = LockFlags::DISCARD
-        | LockFlags::NO_EXISTING_REFERENCE
-        | LockFlags::ACQUIRE_APERTURE
-        | LockFlags::USE_ALTERNATE_VA;
-    let kept = LockFlags::READ_ONLY
-        | LockFlags::WRITE_ONLY
-        | LockFlags::LOCK_ENTIRE
-        | LockFlags::DONOT_EVICT
-        | LockFlags::DONOT_WAIT
-        | LockFlags::IGNORE_SYNC
-        | LockFlags::IGNORE_READ_SYNC;
-    if !first && flags.intersects(old) {
-        return Err(invalid(format!("Lock flags {:#x} do not exist for a WDDM 2 driver", (flags & old).bits())));
-    }
-    if !(kept | old).contains(flags) {
-        return Err(invalid(format!("Lock flags {:#x} are reserved", flags.difference(kept | old).bits())));
-    }
-    let has = |flag| flags.contains(flag);
-    let rules = [
-        (has(LockFlags::READ_ONLY | LockFlags::WRITE_ONLY), "ReadOnly and WriteOnly exclude each other"),
-        (has(LockFlags::LOCK_ENTIRE) != pages.is_empty(), "a lock names its pages, or has LockEntire and names none"),
-        (
-            flags.intersects(LockFlags::IGNORE_SYNC | LockFlags::IGNORE_READ_SYNC) && has(LockFlags::ACQUIRE_APERTURE),
-            "IgnoreSync and AcquireAperture exclude each other",
-        ),
-        (has(LockFlags::NO_EXISTING_REFERENCE) && !has(LockFlags::DISCARD), "NoExistingReference is about Discard"),
-        (has(LockFlags::USE_ALTERNATE_VA) && !has(LockFlags::ACQUIRE_APERTURE), "UseAlternateVA needs AcquireAperture"),
-    ];
-    match rules.iter().find(|(broken, _)| *broken) {
-        Some((_, rule)) => Err(invalid(*rule)),
-        None => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! Renaming (memory §6.5): a lock with Discard gives the CPU other memory, under another name. Instances are the memory manager's:
 //! each is an allocation of its own there, and the driver knows one allocation that it finds in several places. Buffers that
-//! are queued keep the instance that they name, and buffers that are not submitted may name it for as long as `instance` says.
+//! are queued keep the instance that they name, and buffers that are not submitted may name it for as long as `allocations` says.
 //!
 //! Without NoExistingReference the caller may have recorded commands that name the current instance; so it is never written
 //! again, however idle the GPU is.
@@ -55,7 +55,7 @@ impl Adapter {
     pub(super) fn is_renamed(&self, number: AllocationNumber) -> bool {
         let id = self.memory.allocations[number].vidmm;
         // A process that has it locked goes on seeing its instance.
-        self.vidmm.may_be_renamed(id) && !self.is_shared(number) && !self.vidmm.is_locked(id)
+        self.vidmm.may_be_renamed(id) && !self.memory.allocations.is_shared(number) && !self.vidmm.is_locked(id)
     }
 
     /// Puts an instance that the GPU is past behind an allocation. `no_reference`: nothing unsubmitted names any instance, and
@@ -188,8 +188,7 @@ impl Adapter {
             self.memory.cpu_view.forget(next.id);
             return;
         }
-        let mut former = self.memory.allocations[number].renaming.former();
-        if former.any(|instance| instance.vidmm == next.id && instance.retired) {
+        if self.memory.allocations[number].renaming.is_retired(next.id) {
             self.offer_instance(cx, number, next.id);
         }
     }
