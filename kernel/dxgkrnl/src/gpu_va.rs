@@ -1,21 +1,17 @@
-//! Calls about GPU virtual addresses: reserve, map, free (memory §4.8). Which addresses are free, and what entries say,
-//! is the memory manager's; updates of tiled resources, which wait for their turn, are `update`.
+//! GPU virtual addresses as processes ask for them (memory §4.8): the members of the calls, what their protections mean, and the statuses of
+//! refusals. Updates of tiled resources, which wait for their turn, are `update`. Which addresses are free, and what entries say, is the
+//! memory manager's; `adapter::gpu_va` carries the calls out. This part asks the memory manager alone.
 
 mod update;
 
-use events::Event;
-use kmt_calls::{GpuVaProtection, Refusal, Reply};
-use vidmm::{MapError, MapRequest, Protection, ReserveRequest, Reserved, Target};
-use wddm_types::{Blame, GpuVa, NtStatus, PAGE_BYTES, Pages};
+use kmt_calls::{GpuVaProtection, Refusal};
+use vidmm::{AllocationId, MapError, MapRequest, Protection, ReserveRequest, Reserved, Target};
+use wddm_types::{Blame, GpuVa, NtStatus, Pages};
 
 pub use update::{Asked, Left, UpdateContext, Updates};
 
-use crate::adapter::Adapter;
-use crate::allocations::AllocationNumber;
-use crate::effect::{Answer, Cx, Token};
-use crate::number::{DeviceNumber, PagingQueueNumber};
+use crate::number::AllocationNumber;
 use crate::refusal::{invalid, no_memory, not_supported, refuse};
-use crate::store::ObjectNumber;
 
 /// The members of `D3DDDI_MAPGPUVIRTUALADDRESS` (memory §4.8).
 #[derive(Clone, Copy, Debug)]
@@ -42,141 +38,69 @@ pub struct ReserveCall {
     pub driver_protection: u64,
 }
 
-impl Adapter {
-    /// `D3DKMTMapGpuVirtualAddress`.
-    // spec: memory §4.8
-    pub fn map_gpu_va(
-        &mut self,
-        cx: &mut Cx<'_>,
-        paging_queue: PagingQueueNumber,
-        call: MapCall,
-    ) -> Result<(GpuVa, u64), Refusal> {
-        self.translates()?;
-        let device = self.memory.paging_queues.device_of(paging_queue);
-        let process = self.owners.process_of(device);
-        let space = self.owners.space_of(process);
-        let target = match (reserved(call.protection)?, call.allocation) {
-            (None, Some(allocation)) => Target::Allocation {
-                allocation: self.memory.allocations[allocation].vidmm,
-                offset_pages: Pages(call.offset_in_pages),
-            },
-            (Some(reserved), None) => Target::Reserved(reserved),
-            // spec: memory §4.8, hAllocation is NULL iff NoAccess or Zero
-            (None, None) => return Err(invalid("no allocation, and neither Zero nor NoAccess")),
-            (Some(_), Some(_)) => return Err(invalid("an allocation with Zero or NoAccess")),
-        };
-        if let Some(allocation) = call.allocation.filter(|_| call.protection.contains(GpuVaProtection::WRITE)) {
-            self.may_write(allocation)?;
-        }
-        if !call.base.is_null() {
-            self.check_rings_at(device, call.base, call.size_in_pages.saturating_mul(PAGE_BYTES))?;
-        }
-        let request = MapRequest {
-            target,
-            size_pages: Pages(call.size_in_pages),
-            base: (!call.base.is_null()).then_some(call.base),
-            minimum: call.minimum,
-            maximum: call.maximum,
-            protection: protection(call.protection, call.driver_protection),
-        };
-        let mut made = self.vidmm.map_gpu_va(space, request);
-        if made == Err(MapError::OutOfTables) && self.note_idle_devices(cx) {
-            // Page tables of processes with nothing to run leave before the kernel refuses (memory §4.6).
-            made = self.vidmm.map_gpu_va(space, request);
-        }
-        let (va, work) = made.map_err(|error| from_map(&error))?;
-        let value = match work {
-            Some(work) => self.queue_work(cx, process, Some(paging_queue), Some(work), Vec::new()),
-            None => self.paging_value_now(cx, process, paging_queue).unwrap_or(0),
-        };
-        cx.emit(
-            self.index,
-            Event::GpuVaMapped {
-                process: process.0,
-                va: va.0,
-                size_bytes: call.size_in_pages * PAGE_BYTES,
-                allocation: call.allocation.map_or(0, ObjectNumber::raw),
-            },
-        );
-        Ok((va, value))
-    }
-
-    /// Refuses calls about addresses where engines have none.
+impl MapCall {
+    /// What the addresses are to show. `vidmm`: the allocation as the memory manager knows it.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED`.
-    // spec: memory §4.1, memory §5.6
-    pub fn translates(&self) -> Result<(), Refusal> {
-        if self.uses_cpu_addresses() {
-            return Err(not_supported(
-                "addresses on this adapter are the CPU's (IoMmu): an allocation has its own from its creation on",
-            ));
+    /// The rule that the caller breaks.
+    // spec: memory §4.8
+    pub fn target(&self, vidmm: Option<AllocationId>) -> Result<Target, Refusal> {
+        match (reserved(self.protection)?, vidmm) {
+            (None, Some(allocation)) => {
+                Ok(Target::Allocation { allocation, offset_pages: Pages(self.offset_in_pages) })
+            }
+            (Some(reserved), None) => Ok(Target::Reserved(reserved)),
+            // spec: memory §4.8, hAllocation is NULL iff NoAccess or Zero
+            (None, None) => Err(invalid("no allocation, and neither Zero nor NoAccess")),
+            (Some(_), Some(_)) => Err(invalid("an allocation with Zero or NoAccess")),
         }
-        if !self.driver.has_page_tables() {
-            return Err(not_supported("the adapter has no GPU virtual addresses"));
-        }
-        Ok(())
     }
 
-    /// `D3DKMTReserveGpuVirtualAddress`: synchronous; it answers when the entries of a Zero reservation are there.
-    // spec: memory §4.8, memory §10.2
-    pub fn reserve_gpu_va(
-        &mut self,
-        cx: &mut Cx<'_>,
-        token: Token,
-        device: DeviceNumber,
-        call: ReserveCall,
-    ) -> Result<Answer, Refusal> {
-        self.translates()?;
-        let reserved = match call.reservation_type {
+    /// The allocation that the GPU may write by the mapping.
+    pub fn writes(&self) -> Option<AllocationNumber> {
+        self.allocation.filter(|_| self.protection.contains(GpuVaProtection::WRITE))
+    }
+
+    /// The wish for the memory manager.
+    pub fn request(&self, target: Target) -> MapRequest {
+        MapRequest {
+            target,
+            size_pages: Pages(self.size_in_pages),
+            base: at(self.base),
+            minimum: self.minimum,
+            maximum: self.maximum,
+            protection: protection(self.protection, self.driver_protection),
+        }
+    }
+}
+
+impl ReserveCall {
+    /// The wish for the memory manager.
+    ///
+    /// # Errors
+    /// The reservation type is none, or the system's.
+    // spec: memory §4.8
+    pub fn request(&self) -> Result<ReserveRequest, Refusal> {
+        let reserved = match self.reservation_type {
             0 => Reserved::NoAccess,
             1 => Reserved::Zero,
             2 => return Err(invalid("reservation type NO_COMMIT is the system's")),
             other => return Err(invalid(format!("there is no reservation type {other}"))),
         };
-        let process = self.owners.process_of(device);
-        let space = self.owners.space_of(process);
-        let request = ReserveRequest {
-            size_bytes: call.size_bytes,
-            base: (!call.base.is_null()).then_some(call.base),
-            minimum: call.minimum,
-            maximum: call.maximum,
+        Ok(ReserveRequest {
+            size_bytes: self.size_bytes,
+            base: at(self.base),
+            minimum: self.minimum,
+            maximum: self.maximum,
             reserved,
-            driver_protection: call.driver_protection,
-        };
-        let mut made = self.vidmm.reserve_gpu_va(space, request);
-        if made == Err(MapError::OutOfTables) && self.note_idle_devices(cx) {
-            made = self.vidmm.reserve_gpu_va(space, request);
-        }
-        let (va, work) = made.map_err(|error| from_map(&error))?;
-        cx.emit(self.index, Event::GpuVaReserved { process: process.0, va: va.0, size_bytes: call.size_bytes });
-        let reply = Reply::MappedVa { va, paging_fence_value: 0 };
-        if work.is_none() {
-            return Ok(Answer::Done(Ok(reply)));
-        }
-        self.queue_work(cx, process, None, work, Vec::new());
-        Ok(self.after_ring(cx, token, reply))
+            driver_protection: self.driver_protection,
+        })
     }
+}
 
-    /// `D3DKMTFreeGpuVirtualAddress`.
-    // spec: memory §4.8
-    pub fn free_gpu_va(
-        &mut self,
-        cx: &mut Cx<'_>,
-        device: DeviceNumber,
-        base: GpuVa,
-        size_bytes: u64,
-    ) -> Result<(), Refusal> {
-        self.translates()?;
-        let process = self.owners.process_of(device);
-        let space = self.owners.space_of(process);
-        self.check_rings_at(device, base, size_bytes)?;
-        let work = self.vidmm.free_gpu_va(space, base, size_bytes).map_err(|error| from_map(&error))?;
-        self.memory.updates.lose_range(&self.vidmm, space, base, size_bytes);
-        self.queue_any(cx, process, work);
-        cx.emit(self.index, Event::GpuVaFreed { process: process.0, va: self.vidmm.plain(base), size_bytes });
-        Ok(())
-    }
+/// The address that a caller wishes; NULL: any.
+fn at(base: GpuVa) -> Option<GpuVa> {
+    (!base.is_null()).then_some(base)
 }
 
 /// Whether a protection says what a reserved range does instead of showing an allocation.

@@ -1,21 +1,14 @@
 //! The IoMmu model (memory §4.1): the GPU uses a process's CPU addresses, and the platform's IOMMU translates them by the
 //! process's number, its PASID. The kernel owns the processes' CPU page tables, so it is the kernel that writes them, at
-//! the places of the paging ring where it would have a GPU write its own. It decides nothing about residency. The ring, start, and the
-//! creation and end of processes call it.
+//! the places of the paging ring where it would have a GPU write its own. It decides nothing about residency and asks no other part. The
+//! ring, start, and the creation and end of processes call it; `adapter::io_mmu` gives allocations their addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use events::Event;
-use kmt_calls::Refusal;
-use vidmm::{AllocationId, Operation, SpaceId};
-use wddm_types::{CpuVa, PageRun, Pasid, ProcessId};
+use vidmm::{Operation, SpaceId};
+use wddm_types::{CpuVa, PageRun, Pasid};
 
-use crate::adapter::Adapter;
-use crate::allocations::AllocationNumber;
-use crate::effect::Cx;
 use crate::platform::IoMmu;
-use crate::refusal::no_memory;
-use crate::store::ObjectNumber;
 
 /// Numbers of processes, of 20 bits. 0 is what a request without a number has.
 const PASID_END: u32 = 1 << 20;
@@ -37,7 +30,7 @@ impl Pasids {
     }
 
     /// Whether processes have numbers here.
-    fn are_there(&self) -> bool {
+    pub fn are_there(&self) -> bool {
         self.next != 0
     }
 
@@ -109,100 +102,10 @@ impl Pasids {
     }
 }
 
-/// The result of [`Adapter::give_addresses`].
-#[derive(Debug, Default)]
-pub struct Given {
-    /// The allocations that had none before.
-    pub fresh: Vec<AllocationId>,
-    /// Some of it is resident, and is shown when the ring has got so far.
-    pub shown_later: bool,
-}
-
 /// Every number of a process is taken (scarcity).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no process number is left at the IOMMU")]
 pub struct OutOfPasids;
-
-impl Adapter {
-    /// Whether the adapter is of the IoMmu model: the GPU uses the CPU's addresses of a process.
-    pub fn uses_cpu_addresses(&self) -> bool {
-        self.memory.pasids.are_there()
-    }
-
-    /// Whether engines have addresses of processes at all, their own or the CPU's.
-    pub fn has_addresses(&mut self) -> bool {
-        self.uses_cpu_addresses() || self.driver.facets().gpu_va
-    }
-
-    /// Gives the allocations of a call their addresses in the process, all or none. Nothing to do on adapters of other models,
-    /// and for what the process has already.
-    // spec: memory §4.1
-    pub fn give_addresses(
-        &mut self,
-        cx: &mut Cx<'_>,
-        process: ProcessId,
-        allocations: &[AllocationId],
-        write: bool,
-    ) -> Result<Given, Refusal> {
-        let mut given = Given::default();
-        if !self.uses_cpu_addresses() {
-            return Ok(given);
-        }
-        let space = self.owners.space_of(process);
-        for &id in allocations {
-            if self.vidmm.cpu_address(space, id).is_some() {
-                continue;
-            }
-            match self.vidmm.give_cpu_address(space, id, write) {
-                Ok(work) => {
-                    given.fresh.push(id);
-                    if work.is_some() {
-                        given.shown_later = true;
-                        self.queue_work(cx, process, None, work, Vec::new());
-                    }
-                }
-                Err(error) => {
-                    self.take_addresses(cx, process, &given.fresh);
-                    return Err(no_memory(error.to_string()));
-                }
-            }
-        }
-        Ok(given)
-    }
-
-    /// Tells traces where a process has an allocation, when that has just been decided.
-    pub fn announce_address(
-        &self,
-        cx: &mut Cx<'_>,
-        process: ProcessId,
-        id: AllocationId,
-        allocation: AllocationNumber,
-    ) {
-        let CpuVa(va) = self.address_of(process, id);
-        if va != 0 {
-            let size_bytes = self.vidmm.allocation_bytes(id);
-            cx.emit(
-                self.index,
-                Event::GpuVaMapped { process: process.0, va, size_bytes, allocation: allocation.raw() },
-            );
-        }
-    }
-
-    /// Takes back what was given for a call that failed later.
-    pub fn take_addresses(&mut self, cx: &mut Cx<'_>, process: ProcessId, allocations: &[AllocationId]) {
-        let space = self.owners.space_of(process);
-        for &id in allocations {
-            let work = self.vidmm.take_cpu_address(space, id);
-            self.queue_any(cx, process, work);
-        }
-    }
-
-    /// Where a process has an allocation, on an adapter of this model; else NULL.
-    pub fn address_of(&self, process: ProcessId, allocation: AllocationId) -> CpuVa {
-        let space = self.owners.facts_of_process(process).map(|facts| facts.space);
-        space.and_then(|space| self.vidmm.cpu_address(space, allocation)).unwrap_or(CpuVa::NULL)
-    }
-}
 
 #[cfg(test)]
 mod tests {
