@@ -24,6 +24,7 @@ mod metering;
 mod mode;
 pub mod moves;
 mod packets;
+mod paging_buffer;
 mod paging_queue;
 mod peer;
 mod power;

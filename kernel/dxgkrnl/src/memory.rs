@@ -1,7 +1,5 @@
 //! What an adapter's kernel keeps of memory beside the memory manager (`vidmm`): one owner for each matter, with private fields. None of
 //! them asks another; what crosses two, or one and another part, is `adapter`'s.
-//!
-//! Only the building of paging buffers is still methods of `Adapter` in `paging`, which reach fields of the ring.
 
 use std::collections::BTreeMap;
 

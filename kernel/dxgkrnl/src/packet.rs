@@ -76,12 +76,12 @@ pub use dma_buffer::{BufferPlace, Pooled};
 pub use handed::{Back, Finished, Handed, InFlight, NodePreempted};
 pub use info::{check_context_info, check_device_info, dma_buffer_segments, info_of_context};
 pub use list::{ListEntry, Listed, check_primaries, check_private_data, driver_list};
-pub use need::{Needs, RingNeed};
+pub use need::Needs;
 pub use software::{BroadcastEnd, Signal, Software, SoftwareStep};
 pub use start::{Refused, Starting};
 pub use uses::uses_of;
 pub use waiting::{Submission, WaitingRender};
-pub use work::{Binding, Bound, Portion, Presented, Work};
+pub use work::{Bound, Portion, Presented, Work};
 
 object_number! {
     /// A DMA buffer of an adapter.

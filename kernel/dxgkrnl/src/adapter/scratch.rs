@@ -33,12 +33,12 @@ impl Adapter {
         Ok(())
     }
 
-    /// Borrows a slot and makes it show this. `None`: none is free before the ring's progress has reached `hold_until`,
-    /// which is set.
-    pub fn borrow_slot(&mut self, cx: &Cx<'_>, shown: &[Shown; 2]) -> Result<Option<Borrowed>, String> {
+    /// Borrows a slot for the part under construction, and makes it show this. False: none is free before the ring's progress has
+    /// reached `hold_until`, which is set.
+    pub(super) fn borrow_slot(&mut self, cx: &Cx<'_>, shown: &[Shown; 2]) -> Result<bool, String> {
         let space = self.owners.space_of(ProcessId::SYSTEM);
         let progress = self.ring_progress(cx);
-        let Some(FreeSlot { slot, windows, used }) = self.memory.ring.free_slot(progress) else { return Ok(None) };
+        let Some(FreeSlot { slot, windows, used }) = self.memory.ring.free_slot(progress) else { return Ok(false) };
         self.clear_slot(cx, slot)?;
         let mut shows = [Pages::ZERO; 2];
         for (at, (window, pages)) in [windows.first, windows.second].into_iter().zip(shown).enumerate() {
@@ -49,9 +49,8 @@ impl Adapter {
         // The platform forgets its own translations, at once.
         let platform = cx.platform(self.index).io_mmu();
         let forgotten = used && self.memory.pasids.carry_out(platform, &self.vidmm.scratch_flush(space, windows));
-        let borrowed = Borrowed { slot, windows, flush: used && !forgotten };
-        self.memory.ring.slot_borrowed(borrowed, shows);
-        Ok(Some(borrowed))
+        self.memory.ring.slot_borrowed(Borrowed { slot, windows, flush: used && !forgotten }, shows);
+        Ok(true)
     }
 
     /// Empties the slots that the ring is past, so that a stray access is seen.

@@ -5,15 +5,6 @@ use vidmm::AllocationId;
 use super::work::{Packet, Work};
 use super::{PacketContextNumber, Packets};
 
-/// A point that the paging ring must get past before a packet may start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RingNeed {
-    /// Work of the memory manager, by its serial.
-    Serial(u64),
-    /// Any work, by its number in the ring.
-    Number(u64),
-}
-
 /// The points of the paging ring that a packet needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {

@@ -3,9 +3,10 @@
 
 use vidmm::AllocationId;
 
-use super::work::{Binding, Bound, Packet, Work};
+use super::work::{Bound, Packet, Work};
 use super::{Handed, Nodes, PacketContextNumber, Packets};
 use crate::number::DeviceNumber;
+use crate::paging::Binding;
 
 impl Packets {
     /// It is decided where the content of a suspended device with these contexts returns: from its turn on, its packets find it there.

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use ddi::{KmdOpenAllocation, PatchLocation, SubmitFlags};
-use gpu_fence::FenceId;
-use vidmm::{AllocationId, VidMm};
+use vidmm::AllocationId;
 use wddm_types::{GpuVa, SegmentId};
 
 use super::DmaBufferNumber;
+use crate::paging::Binding;
 
 /// A packet that waits for its turn.
 pub struct Packet {
@@ -79,23 +79,6 @@ pub struct Bound {
     pub binding: Binding,
     /// The places it gets with turns of the device that are decided and have not come.
     pub turns: VecDeque<(u64, Binding)>,
-}
-
-/// A place, and from when on it holds.
-#[derive(Clone, Copy, Default)]
-pub struct Binding {
-    /// Segment and GPU address; `None`: none.
-    pub place: Option<(SegmentId, u64)>,
-    /// The paging work after which that is so.
-    pub serial: u64,
-}
-
-impl Binding {
-    /// Where an allocation is after all that is decided.
-    pub fn of(vidmm: &VidMm<FenceId>, id: AllocationId) -> Binding {
-        let now = vidmm.whereabouts(id);
-        Binding { place: now.place, serial: now.serial }
-    }
 }
 
 /// A part of a DMA buffer that is handed over by itself.

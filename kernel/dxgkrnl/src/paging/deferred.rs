@@ -19,7 +19,6 @@ use super::{PagingRing, Submitted};
 use crate::number::{
     CrossFenceNumber, DeviceNumber, FenceNumber, PagingQueueNumber, PagingWorkNumber, SectionNumber, Token,
 };
-use crate::packet::RingNeed;
 use crate::store::ObjectNumber;
 
 /// One thing that waits for the ring.
@@ -129,6 +128,15 @@ impl DeferredActions {
         let behind = self.all.partition_point(|(number, _)| *number <= self.leaving);
         behind.checked_sub(1).and_then(|last| self.all.get(last)).map(|(number, _)| *number)
     }
+}
+
+/// A point that the paging ring must get past before a packet may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingNeed {
+    /// Work of the memory manager, by its serial.
+    Serial(u64),
+    /// Any work, by its number in the ring.
+    Number(u64),
 }
 
 /// What others wait for at the ring, besides those that have deferred an action.

@@ -13,9 +13,12 @@ use wddm_types::{GpuVa, PAGE_BYTES};
 use crate::owners::Owners;
 
 /// The driver's handles of what operations name.
-pub(super) struct Names<'a> {
+pub struct Names<'a> {
+    /// Of processes, by their space.
     pub spaces: &'a BTreeMap<SpaceId, KmdProcess>,
+    /// Of devices.
     pub owners: &'a Owners,
+    /// Addresses of tables.
     pub vidmm: &'a VidMm<FenceId>,
 }
 

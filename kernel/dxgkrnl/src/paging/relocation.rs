@@ -8,12 +8,30 @@
 //! Buffers that were handed over before have run before the devices quiesce, at the old place. Buffers that are bound
 //! after the decision know the new place already, and wait for this work.
 
-use vidmm::AllocationId;
+use gpu_fence::FenceId;
+use vidmm::{AllocationId, VidMm};
+use wddm_types::SegmentId;
 
 use super::PagingRing;
 use crate::number::{DeviceNumber, PagingWorkNumber};
-use crate::packet::Binding;
 use crate::store::ObjectNumber;
+
+/// A place, and from when on it holds.
+#[derive(Clone, Copy, Default)]
+pub struct Binding {
+    /// Segment and GPU address; `None`: none.
+    pub place: Option<(SegmentId, u64)>,
+    /// The paging work after which that is so.
+    pub serial: u64,
+}
+
+impl Binding {
+    /// Where an allocation is after all that is decided.
+    pub fn of(vidmm: &VidMm<FenceId>, id: AllocationId) -> Binding {
+        let now = vidmm.whereabouts(id);
+        Binding { place: now.place, serial: now.serial }
+    }
+}
 
 /// The moves of one work of content that devices list.
 #[derive(Default)]

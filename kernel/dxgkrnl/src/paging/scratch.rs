@@ -81,12 +81,13 @@ impl PagingRing {
         Some(FreeSlot { slot: index, windows: slot.windows, used: slot.used })
     }
 
-    /// The chunk under construction uses the next slot, whose windows show so much.
+    /// The part under construction uses the next slot, whose windows show so much.
     pub fn slot_borrowed(&mut self, borrowed: Borrowed, shows: [Pages; 2]) {
         let scratch = &mut self.scratch;
         scratch.next = (borrowed.slot + 1) % scratch.slots.len();
         let slot = &mut scratch.slots[borrowed.slot];
         (slot.shows, slot.used, slot.busy_until) = (shows, true, u64::MAX);
+        self.building[0].progress.borrowed = Some(borrowed);
     }
 
     /// The chunk is built: its slot is free when the ring has reached `progress_value`.

@@ -8,7 +8,8 @@ use vidmm::{AllocationId, ReferenceError};
 
 use crate::adapter::Adapter;
 use crate::number::DeviceNumber;
-use crate::packet::{Binding, Bound, ListEntry, PacketContextNumber};
+use crate::packet::{Bound, ListEntry, PacketContextNumber};
+use crate::paging::Binding;
 
 impl Adapter {
     /// The rules of a caller's patch-location list.

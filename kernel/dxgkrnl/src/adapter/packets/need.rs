@@ -4,7 +4,8 @@
 use vidmm::AllocationId;
 
 use crate::adapter::Adapter;
-use crate::packet::{Needs, PacketContextNumber, RingNeed};
+use crate::packet::{Needs, PacketContextNumber};
+use crate::paging::RingNeed;
 
 impl Adapter {
     /// Whether a context's next step is a packet that may start.
