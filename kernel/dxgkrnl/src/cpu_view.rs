@@ -2,8 +2,8 @@
 //! changes of them that the kernel tells the outside (memory §6.3); the permanent system copies as they were when the CPU was shown them
 //! (memory §2.2); the system pages that no access has used yet; the lines that the CPU's caches may hold of listed allocations (memory §6.7).
 //!
-//! It maps nothing itself: the owner of the process's address space does. It reads no memory, maintains no cache and asks no other part:
-//! `lock`, `coherency`, `client_memory` and the paging ring do, and tell it.
+//! It maps nothing itself: the owner of the process's address space does. It reads no memory, maintains no cache and asks no other part: the
+//! adapter does, and tells it.
 //!
 //! An allocation's first lock makes its mapping, and the mapping goes with the last lock. What is `unshown` is `lent` too; what is `leaving`
 //! is of no allocation any more.

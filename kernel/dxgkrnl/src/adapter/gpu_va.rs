@@ -61,7 +61,7 @@ impl Adapter {
     /// # Errors
     /// `NOT_SUPPORTED`.
     // spec: memory §4.1, memory §5.6
-    pub fn translates(&self) -> Result<(), Refusal> {
+    pub(super) fn translates(&self) -> Result<(), Refusal> {
         if self.uses_cpu_addresses() {
             return Err(not_supported(
                 "addresses on this adapter are the CPU's (IoMmu): an allocation has its own from its creation on",

@@ -28,7 +28,7 @@ impl Adapter {
     }
 
     /// Whether engines have addresses of processes at all, their own or the CPU's.
-    pub fn has_addresses(&mut self) -> bool {
+    pub(super) fn has_addresses(&mut self) -> bool {
         self.uses_cpu_addresses() || self.driver.facets().gpu_va
     }
 

@@ -10,13 +10,14 @@ use crate::adapter::Adapter;
 use crate::breach::Breach;
 use crate::effect::Cx;
 use crate::paging::{Filled, Filling, Names, Question};
+use crate::store::ObjectNumber;
 use crate::sync::LocalPlace;
 
 impl Adapter {
     /// Executes operations at once by the CPU: tables of the paging process, aperture entries of paging buffers, tables that
     /// the platform keeps.
     // spec: memory §3.4 (paging-process tables)
-    pub fn execute_now(&mut self, cx: &Cx<'_>, operations: Vec<Operation>) -> Result<(), ()> {
+    pub(super) fn execute_now(&mut self, cx: &Cx<'_>, operations: Vec<Operation>) -> Result<(), ()> {
         for operation in &operations {
             if self.memory.pasids.carry_out(cx.platform(self.index).io_mmu(), operation) {
                 continue;
@@ -120,7 +121,7 @@ impl Adapter {
     /// Storage of fences is somewhere else from this place of the ring on. The fences that the driver has to know of.
     fn move_fences(&mut self, storage: AllocationId, address: PhysicalAddress) -> Vec<FenceResidency> {
         let fences = self.sync.fences_moved(storage, address);
-        let there_after = self.memory.ring.building_number();
+        let there_after = self.memory.ring.building_number().raw();
         self.sync.local_page_moved(storage, LocalPlace { address, there_after });
         fences
     }
@@ -156,7 +157,7 @@ impl Adapter {
     fn submit_buffer(&mut self, cx: &mut Cx<'_>, used: usize) -> Result<(), String> {
         self.raise_engine(cx, self.driver.paging_node());
         let value = self.memory.ring.submit_buffer(self.driver.call(cx), cx.memory, used)?;
-        let work = self.memory.ring.building_number();
+        let work = self.memory.ring.building_number().raw();
         // CAST: a paging buffer is far below 4 GiB.
         cx.emit(self.index, Event::PagingSubmitted { work, progress_value: value, words: used as u32 });
         Ok(())

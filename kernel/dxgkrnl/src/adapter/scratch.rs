@@ -15,7 +15,7 @@ impl Adapter {
     /// content of context allocations, notices of evictions) could not be carried out without, and would be found out too late.
     /// Paging buffers that run in no address space see nothing there.
     // spec: memory §3.3, memory §3.4 operations 10, 14 and 22, memory §4.7
-    pub fn start_scratch(&mut self, cx: &Cx<'_>) -> Result<(), StartError> {
+    pub(super) fn start_scratch(&mut self, cx: &Cx<'_>) -> Result<(), StartError> {
         if !self.memory.ring.has_addresses() {
             return Ok(());
         }
@@ -55,7 +55,7 @@ impl Adapter {
 
     /// Empties the slots that the ring is past, so that a stray access is seen.
     // spec: memory §3.4 operation 22
-    pub fn clear_slots(&mut self, cx: &Cx<'_>) -> Result<(), Breach> {
+    pub(super) fn clear_slots(&mut self, cx: &Cx<'_>) -> Result<(), Breach> {
         if self.life.has_stopped() {
             return Ok(());
         }
@@ -82,7 +82,7 @@ impl Adapter {
     }
 
     /// How far the hardware has got.
-    pub fn ring_progress(&self, cx: &Cx<'_>) -> u64 {
+    pub(super) fn ring_progress(&self, cx: &Cx<'_>) -> u64 {
         self.memory.ring.progress_fence().map_or(0, |progress| self.sync.current_value(cx.memory, progress))
     }
 }

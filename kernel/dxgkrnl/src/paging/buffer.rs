@@ -71,8 +71,8 @@ impl PagingRing {
     }
 
     /// The number of the oldest work.
-    pub fn building_number(&self) -> u64 {
-        self.building[0].number
+    pub fn building_number(&self) -> PagingWorkNumber {
+        PagingWorkNumber::from_raw(self.building[0].number)
     }
 
     /// The operation of the oldest work that comes next; `None` behind the last.

@@ -21,7 +21,7 @@ impl Adapter {
 
     /// The copy is up to date, and the CPU is about to see it.
     // spec: memory §2.2
-    pub fn note_copy(&mut self, cx: &Cx<'_>, id: AllocationId) {
+    pub(in crate::adapter) fn note_copy(&mut self, cx: &Cx<'_>, id: AllocationId) {
         if !self.memory.cpu_view.awaits_copy(id) {
             return;
         }
@@ -35,7 +35,7 @@ impl Adapter {
 
     /// The pages of its copy that the CPU has written since it was shown.
     // spec: memory §2.2
-    pub fn written_pages(&self, cx: &Cx<'_>, id: AllocationId) -> WrittenPages {
+    pub(in crate::adapter) fn written_pages(&self, cx: &Cx<'_>, id: AllocationId) -> WrittenPages {
         let before = match self.memory.cpu_view.copy(id) {
             Shown::Nothing => return Vec::new(),
             Shown::Unknown => return vec![(0, self.vidmm.allocation_bytes(id) / PAGE_BYTES)],
@@ -77,7 +77,7 @@ impl Adapter {
     }
 
     /// The adapter is awake: uploads the copies that were unlocked while it slept.
-    pub fn upload_late(&mut self, cx: &mut Cx<'_>) {
+    pub(in crate::adapter) fn upload_late(&mut self, cx: &mut Cx<'_>) {
         for (id, written) in self.memory.cpu_view.take_late() {
             // It may be dead, or locked again already.
             if self.memory.allocations.body(id).is_some() && !self.vidmm.is_locked(id) {
@@ -98,7 +98,7 @@ impl Adapter {
     }
 
     /// The system pages behind pages of an allocation.
-    pub fn frames_of(&self, id: AllocationId, pages: &WrittenPages) -> Vec<PageRun> {
+    pub(in crate::adapter) fn frames_of(&self, id: AllocationId, pages: &WrittenPages) -> Vec<PageRun> {
         pages.iter().flat_map(|&(first, count)| cut_pages(self.vidmm.backing(id), first, count)).collect()
     }
 }

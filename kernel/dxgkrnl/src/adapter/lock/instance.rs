@@ -34,7 +34,7 @@ impl Adapter {
     /// A list was submitted: of each allocation that it names, the instances before the one that it names are retired, except
     /// those of which it says that they will be named again.
     // spec: memory §6.5, memory §7.2, DoNotRetireInstance
-    pub fn retire_instances(&mut self, cx: &Cx<'_>, list: &[ListEntry]) {
+    pub(in crate::adapter) fn retire_instances(&mut self, cx: &Cx<'_>, list: &[ListEntry]) {
         let kept = |id: AllocationId| list.iter().any(|entry| entry.keeps && names(entry, id));
         for named in list.iter().filter_map(|entry| entry.allocation) {
             let former = self.memory.allocations[named.number].renaming.valid_before(named.instance);
@@ -69,7 +69,7 @@ impl Adapter {
     }
 
     /// A buffer that waited for its turn names it no longer: if it was retired meanwhile, its memory may go now.
-    pub fn offer_if_retired(&mut self, cx: &Cx<'_>, listed: Listed) {
+    pub(in crate::adapter) fn offer_if_retired(&mut self, cx: &Cx<'_>, listed: Listed) {
         let Some(allocation) = self.memory.allocations.get(listed.number) else { return };
         let retired = allocation.renaming.is_retired(listed.instance);
         if retired && self.vidmm.offered(listed.instance).is_none() {

@@ -118,7 +118,7 @@ impl Adapter {
     }
 
     /// The GPU is done with what a lock waits for.
-    pub fn lock_waited(&mut self, cx: &mut Cx<'_>, waiting: WaitingLockNumber) {
+    pub(in crate::adapter) fn lock_waited(&mut self, cx: &mut Cx<'_>, waiting: WaitingLockNumber) {
         let request = self.memory.waiting_locks.end(waiting);
         let token = request.token;
         let answer = if self.life.has_stopped() || !self.owners.is_active(request.device) {

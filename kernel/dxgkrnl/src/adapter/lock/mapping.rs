@@ -11,7 +11,7 @@ use crate::effect::{Cx, Heard, MappingChange};
 impl Adapter {
     /// The mapping of an allocation, made if this is its first lock. Pages that must be lent first it shows
     /// later: by [`Adapter::show_in_turn`].
-    pub fn map_for_cpu(
+    pub(super) fn map_for_cpu(
         &mut self,
         cx: &mut Cx<'_>,
         process: ProcessId,
@@ -43,7 +43,7 @@ impl Adapter {
     }
 
     /// A mapping that was just made shows these from the turn of a work on, if they have to be lent.
-    pub fn show_in_turn(&mut self, cx: &mut Cx<'_>, process: ProcessId, mapping: MappingId, runs: &[CpuRun]) {
+    pub(super) fn show_in_turn(&mut self, cx: &mut Cx<'_>, process: ProcessId, mapping: MappingId, runs: &[CpuRun]) {
         if self.lends(cx, runs) && self.memory.cpu_view.lend(mapping) {
             self.queue_turn(cx, process, mapping, runs.to_vec());
         }
@@ -64,7 +64,7 @@ impl Adapter {
 
     /// Lets the driver point window pages at memory pages.
     // spec: memory §6.6
-    pub fn map_window(&mut self, cx: &Cx<'_>, allocation: AllocationId, map: &WindowMap) -> bool {
+    pub(super) fn map_window(&mut self, cx: &Cx<'_>, allocation: AllocationId, map: &WindowMap) -> bool {
         self.unmap_window(cx, &WindowPages { segment: map.segment, pages: map.unmap.clone() });
         let allocation = Some(self.vidmm.kmd_handle(allocation));
         let Some(facet) = self.driver.call(cx).cpu_host_aperture() else { return false };
@@ -80,7 +80,7 @@ impl Adapter {
 
     /// Lets the driver take window pages out.
     // spec: memory §6.6
-    pub fn unmap_window(&mut self, cx: &Cx<'_>, pages: &WindowPages) {
+    pub(in crate::adapter) fn unmap_window(&mut self, cx: &Cx<'_>, pages: &WindowPages) {
         if let Some(facet) = self.driver.call(cx).cpu_host_aperture().filter(|_| !pages.pages.is_empty()) {
             facet.unmap_cpu_host_aperture(UnmapCpuHostAperture {
                 window_pages: &pages.pages,
