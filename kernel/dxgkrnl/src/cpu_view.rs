@@ -26,6 +26,8 @@ use vidmm::{AllocationId, CoherencyTracker, Maintenance};
 use wddm_types::{AdapterIndex, ProcessId};
 
 use crate::effect::{Cx, Effect, MappingChange};
+use crate::number::{MappingChangeNumber, PagingWorkNumber};
+use crate::store::ObjectNumber;
 use copy::Baseline;
 
 pub use copy::{Shown, WrittenPages};
@@ -65,9 +67,9 @@ pub struct CpuView {
 #[derive(Debug)]
 struct Unseen {
     process: ProcessId,
-    number: u64,
+    number: MappingChangeNumber,
     /// The first work behind which its process sees something else than what it is.
-    work: u64,
+    work: PagingWorkNumber,
 }
 
 impl CpuView {
@@ -106,15 +108,16 @@ impl CpuView {
     }
 
     /// Tells the outside. Returns the change's number: an answer holds for all changes up to its number.
-    pub fn tell(&mut self, cx: &mut Cx<'_>, mapping: MappingId, change: MappingChange) -> u64 {
+    pub fn tell(&mut self, cx: &mut Cx<'_>, mapping: MappingId, change: MappingChange) -> MappingChangeNumber {
         self.told += 1;
         match change {
             MappingChange::Passed(_) => _ = self.passed.insert(mapping),
             MappingChange::Made { .. } | MappingChange::Protected | MappingChange::Left => {}
             MappingChange::Shown(_) | MappingChange::Gone | MappingChange::Unmapped => _ = self.passed.remove(&mapping),
         }
-        cx.effects.push(Effect::Mapping { mapping, number: self.told, change });
-        self.told
+        let number = MappingChangeNumber::from_raw(self.told);
+        cx.effects.push(Effect::Mapping { mapping, number, change });
+        number
     }
 
     /// The same of where a mapping's content is from a work on.
@@ -124,8 +127,8 @@ impl CpuView {
         mapping: MappingId,
         process: ProcessId,
         shown: MappingChange,
-        work: u64,
-    ) -> u64 {
+        work: PagingWorkNumber,
+    ) -> MappingChangeNumber {
         let number = self.tell(cx, mapping, shown);
         // Nor has the process seen a change that was passed.
         self.unseen.entry(mapping).or_insert(Unseen { process, number, work }).number = number;
@@ -133,7 +136,7 @@ impl CpuView {
     }
 
     /// A mapping's process sees what it was told up to this change. Whether that is news.
-    pub fn note_seen(&mut self, mapping: MappingId, number: u64) -> bool {
+    pub fn note_seen(&mut self, mapping: MappingId, number: MappingChangeNumber) -> bool {
         let news = self.unseen.get(&mapping).is_some_and(|unseen| unseen.number <= number);
         if news {
             self.unseen.remove(&mapping);
@@ -142,7 +145,7 @@ impl CpuView {
     }
 
     /// Whether a process sees all that works up to this one have moved.
-    pub fn sees_up_to(&self, process: ProcessId, work: u64) -> bool {
+    pub fn sees_up_to(&self, process: ProcessId, work: PagingWorkNumber) -> bool {
         !self.unseen.values().any(|unseen| unseen.process == process && unseen.work <= work)
     }
 

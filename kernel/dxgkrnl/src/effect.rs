@@ -7,6 +7,7 @@ use kmt_calls::{MappingId, Notification, Refusal, Reply};
 use shared_words::Memory;
 use wddm_types::{AdapterIndex, ProcessId};
 
+use crate::number::MappingChangeNumber;
 use crate::platform::Platform;
 
 pub use crate::number::Token;
@@ -67,7 +68,7 @@ pub enum Effect {
         /// The mapping that changes.
         mapping: MappingId,
         /// Which change this is: those of an adapter are counted, and an answer means all up to the one that it names.
-        number: u64,
+        number: MappingChangeNumber,
         /// Its change.
         change: MappingChange,
     },

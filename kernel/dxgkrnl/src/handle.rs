@@ -236,9 +236,9 @@ fn no_name(at: usize) -> u32 {
     !((at as u32) << LOW_BITS)
 }
 
-/// The round in the two highest bits, so that no handle is 0.
-fn name(number: u32) -> RawHandle {
-    let (round, number) = (number >> NUMBER_BITS, number & ((1 << NUMBER_BITS) - 1));
+/// The nth name of the cycle, with its round in the two highest bits, so that no handle is 0.
+fn name(nth: u32) -> RawHandle {
+    let (round, number) = (nth >> NUMBER_BITS, nth & ((1 << NUMBER_BITS) - 1));
     RawHandle((round + 1) << (32 - 2) | number << LOW_BITS)
 }
 

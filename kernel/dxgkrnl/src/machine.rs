@@ -23,12 +23,14 @@ use crate::global_handle::GlobalHandles;
 use crate::keyed_mutex::KeyedMutexes;
 use crate::machine::account::Accounts;
 use crate::nt_handle::NtHandles;
+use crate::number::MappingChangeNumber;
 use crate::object::Object;
 use crate::process::Process;
 use crate::scarcity::Waiting;
 use crate::scheduling_log::SchedulingLogs;
 use crate::section::Sections;
 use crate::start::StartError;
+use crate::sync::UnreportedFence;
 use crate::tally::AdapterCounters;
 
 /// Paging works outstanding on an adapter above which calls that move memory wait. Policy: far above what a client that
@@ -223,7 +225,7 @@ impl Machine {
     }
 
     /// The outside has carried out what it was told of a mapping up to this change ([`Effect::Mapping`]).
-    pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64, heard: Heard) {
+    pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: MappingChangeNumber, heard: Heard) {
         if let Some(adapter) = self.adapters.get_mut(cpu_view::adapter_of_mapping(mapping).0 as usize) {
             adapter.mapping_changed(cx, mapping, number, heard);
             adapter.settle(cx);
@@ -323,7 +325,7 @@ impl Machine {
 
     /// Native fences of an adapter that have passed a waiter's value and of which its driver has told nothing, with CurrentValue and
     /// MonitoredValue. Asked when the hardware is at rest and every interrupt is told, so each is a broken promise of the driver.
-    pub fn unreported_fences(&self, cx: &Cx<'_>, adapter: AdapterIndex) -> Vec<(u64, u64, u64)> {
+    pub fn unreported_fences(&self, cx: &Cx<'_>, adapter: AdapterIndex) -> Vec<UnreportedFence> {
         self.adapters
             .get(adapter.0 as usize)
             .map(|adapter| adapter.sync.unreported_fences(cx.memory))

@@ -42,6 +42,16 @@ object_number! {
 }
 
 object_number! {
+    /// A packet of a packet context, for as long as the context lives: the value that its progress fence gets with it.
+    PacketNumber
+}
+
+object_number! {
+    /// A change of a mapping that an adapter has told the outside, among all that it has told.
+    MappingChangeNumber
+}
+
+object_number! {
     /// An allocation as one device of an adapter has it, for as long as the adapter runs. All devices that have it share one
     /// [`vidmm::AllocationId`].
     AllocationNumber
@@ -132,6 +142,10 @@ pub struct EventName {
     pub process: ProcessId,
     pub number: EventNumber,
 }
+
+/// The place of an adapter among those that are linked into one (`PhysicalAdapterIndex`). One that is linked to no other has 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhysicalAdapterIndex(pub u32);
 
 /// Names a call whose answer comes later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -234,7 +234,7 @@ impl PagingRing {
     /// The turn of a work has come: its buffers may be built.
     pub fn work_starts(&mut self, number: PagingWorkNumber) {
         let work = self.held.pop_front().expect("started works are held in order");
-        assert_eq!(work.number, number.raw(), "the scheduler keeps the order of paging work");
+        assert_eq!(work.number, number, "the scheduler keeps the order of paging work");
         self.building.push_back(work);
     }
 
@@ -247,7 +247,7 @@ impl PagingRing {
     #[must_use = "the work is over"]
     pub fn finish(&mut self, reached: u64) -> Option<Submitted> {
         let work = self.submitted.pop_front_if(|work| work.progress_value <= reached)?;
-        self.last_done = work.number;
+        self.last_done = work.number.raw();
         Some(work)
     }
 }

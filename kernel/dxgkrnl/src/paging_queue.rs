@@ -29,8 +29,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use vidmm::StateDigest;
 
-use crate::number::{DeviceNumber, FenceNumber, PagingQueueNumber};
-use crate::store::Store;
+use crate::number::{DeviceNumber, FenceNumber, PagingQueueNumber, PagingWorkNumber};
+use crate::store::{ObjectNumber, Store};
 
 /// A paging queue of a device.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ struct PagingQueue {
     /// Values were promised for the next turn of its device: before that it signals nothing.
     awaits_turn: bool,
     /// Values that the kernel signals, when their process sees what has come, with their works: oldest first.
-    pending_remap_signals: VecDeque<(u64, u64)>,
+    pending_remap_signals: VecDeque<(u64, PagingWorkNumber)>,
 }
 
 /// All paging queues of an adapter.
@@ -159,7 +159,12 @@ impl PagingQueues {
     /// Whether the hardware may signal a work's value itself. If not, it is noted for the kernel to do so. `shows`: behind the work the
     /// process sees locked content elsewhere.
     // spec: memory §4.9, memory §6.3
-    pub fn hardware_keeps(&mut self, (number, value): (PagingQueueNumber, u64), work: u64, shows: bool) -> bool {
+    pub fn hardware_keeps(
+        &mut self,
+        (number, value): (PagingQueueNumber, u64),
+        work: PagingWorkNumber,
+        shows: bool,
+    ) -> bool {
         let pending = &mut self.known[number].pending_remap_signals;
         if pending.is_empty() && !shows {
             return true;
@@ -177,7 +182,11 @@ impl PagingQueues {
     /// The last value of a queue that the kernel may signal now, and need not keep any more. `sees`: whether the process of this device
     /// sees what the work of this number has moved, which is done.
     #[must_use = "the kernel signals the value"]
-    pub fn reached(&mut self, number: PagingQueueNumber, sees: impl Fn(DeviceNumber, u64) -> bool) -> Option<u64> {
+    pub fn reached(
+        &mut self,
+        number: PagingQueueNumber,
+        sees: impl Fn(DeviceNumber, PagingWorkNumber) -> bool,
+    ) -> Option<u64> {
         let mut reached = None;
         if let Some(queue) = self.known.get_mut(number) {
             while let Some((value, work)) = queue.pending_remap_signals.front().copied()
@@ -194,10 +203,10 @@ impl PagingQueues {
     }
 
     /// The first work behind this one that the hardware is to get past for a value that the kernel signals.
-    pub fn first_kept(&self, done: u64) -> Option<u64> {
+    pub fn first_kept(&self, done: u64) -> Option<PagingWorkNumber> {
         let queues = self.kept.iter().filter_map(|queue| self.known.get(*queue));
         let fronts = queues.filter_map(|queue| queue.pending_remap_signals.front().map(|(_, work)| *work));
-        fronts.filter(|work| *work > done).min()
+        fronts.filter(|work| work.raw() > done).min()
     }
 
     /// The hardware is not waited for any more, nor a turn: nothing that a queue has promised could still come. The last value of each

@@ -80,7 +80,7 @@ impl Adapter {
             self.queue_work(cx, process, None, work, Vec::new());
             self.memory.paging_queues.promise_with_turn(paging_queue)
         } else {
-            self.queue_work(cx, process, Some(paging_queue), work, Vec::new())
+            self.queue_for(cx, process, paging_queue, work)
         };
         Ok(Residency::Pending { paging_fence_value })
     }

@@ -269,7 +269,7 @@ impl Adapter {
         work: Option<Work<gpu_fence::FenceId>>,
     ) -> u64 {
         match work {
-            Some(work) => self.queue_work(cx, process, Some(paging_queue), Some(work), Vec::new()),
+            Some(work) => self.queue_for(cx, process, paging_queue, Some(work)),
             None => self.paging_value_now(cx, process, paging_queue).unwrap_or(0),
         }
     }

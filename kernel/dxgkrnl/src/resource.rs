@@ -132,10 +132,10 @@ impl Adapter {
     /// Names what was created, or opened, for the caller.
     pub fn named(
         &self,
-        allocations: Vec<(AllocationNumber, Option<Vec<u8>>)>,
+        made: Vec<(AllocationNumber, Option<Vec<u8>>)>,
         handles: Vec<RawHandle>,
     ) -> Vec<CreatedAllocation> {
-        let named = allocations.into_iter().zip(handles);
+        let named = made.into_iter().zip(handles);
         let reply = |((number, private_data), handle)| {
             let allocation = &self.memory.allocations[number];
             let address = self.address_of(self.owners.process_of(allocation.device), allocation.vidmm);

@@ -221,7 +221,7 @@ impl Adapter {
         Stamp {
             returned: self.vidmm.returned_pages(),
             free: self.vidmm.free_system_pages(),
-            dying: self.memory.allocations.waiting(),
+            dying: self.memory.allocations.destructions(),
             stopped: self.life.has_stopped(),
         }
     }

@@ -14,7 +14,7 @@ pub use vidsch::{ContextPriority, rank_of_class};
 use vidsch::{OutOfBounds, OwnPriority};
 
 use crate::number::{
-    ContextNumber, DeviceNumber, PacketContextNumber, PagingWorkNumber, QueueNumber, SyncObjectNumber,
+    ContextNumber, DeviceNumber, PacketContextNumber, PacketNumber, PagingWorkNumber, QueueNumber, SyncObjectNumber,
 };
 use crate::packet::{Handed, Running, SoftwareNumber};
 use crate::queue::Command;
@@ -49,7 +49,7 @@ pub enum Payload {
     /// Address spaces that must be idle before the paging work of this number.
     IdleSpaces(PagingWorkNumber, Vec<(SpaceId, Stillness)>),
     /// A packet of a packet context by its number there.
-    Packet(u64),
+    Packet(PacketNumber),
     /// A software packet of a packet context.
     Software(SoftwareNumber),
     /// A command buffer.

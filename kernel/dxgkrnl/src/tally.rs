@@ -160,8 +160,8 @@ impl Tally {
     }
 
     /// Charges the time since the last turn to the processes that had the node; from now on it has work of these.
-    pub fn pass(&mut self, node: usize, now_ns: u64, has: Vec<ProcessId>) {
-        let known = &mut self.nodes[node];
+    pub fn pass(&mut self, node: NodeId, now_ns: u64, has: Vec<ProcessId>) {
+        let known = &mut self.nodes[usize::from(node.0)];
         let ns = now_ns.saturating_sub(known.since_ns);
         known.since_ns = known.since_ns.max(now_ns);
         let had = std::mem::replace(&mut known.has, has);
@@ -171,8 +171,6 @@ impl Tally {
         known.work.running_ns += ns;
         // The remainder goes to the first, so that the parts add up.
         let (each, rest) = (ns / had.len() as u64, ns % had.len() as u64);
-        // CAST: at most 64 nodes.
-        let node = NodeId(node as u16);
         for (nth, process) in had.into_iter().enumerate() {
             let known = self.processes.get_mut(&process).expect("a process that goes is forgotten");
             known.nodes.entry(node).or_default().running_ns += each + if nth == 0 { rest } else { 0 };
@@ -185,7 +183,7 @@ impl Tally {
     }
 
     /// The work of a node, and how often another context's packet than the last one's came to it.
-    pub fn work_of_node(&self, node: NodeId) -> (NodeWork, u64) {
+    pub fn counts_of(&self, node: NodeId) -> (NodeWork, u64) {
         let known = &self.nodes[usize::from(node.0)];
         (known.work, known.context_switches)
     }
@@ -230,15 +228,15 @@ mod tests {
         let mut known = Tally::new(2);
         [A, B].into_iter().for_each(|process| known.begin(process));
         let ns = |known: &Tally, process| known.processes[&process].nodes[&NodeId(1)].running_ns;
-        known.pass(1, 100, vec![A]);
-        known.pass(1, 150, vec![A, B]);
+        known.pass(NodeId(1), 100, vec![A]);
+        known.pass(NodeId(1), 150, vec![A, B]);
         assert_eq!((known.nodes[1].work.running_ns, ns(&known, A)), (50, 50), "no process before, A since");
-        known.pass(1, 153, vec![]);
+        known.pass(NodeId(1), 153, vec![]);
         assert_eq!((ns(&known, A), ns(&known, B)), (52, 1), "in equal parts, and they add up");
-        known.pass(1, 1000, vec![B]);
+        known.pass(NodeId(1), 1000, vec![B]);
         assert_eq!((known.nodes[1].work.running_ns, known.nodes[0].work.running_ns), (53, 0), "no process had it");
         known.forget(B);
-        known.pass(1, 2000, vec![]);
+        known.pass(NodeId(1), 2000, vec![]);
         assert_eq!(known.nodes[1].work.running_ns, 53, "a process that has gone is not charged");
     }
 

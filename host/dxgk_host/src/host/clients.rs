@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 
-use dxgkrnl::{Admission, Heard};
+use dxgkrnl::{Admission, Heard, MappingChangeNumber, ObjectNumber};
 use kmt_calls::{DoorbellAddress, MappingId};
 use wddm_types::ProcessId;
 
@@ -77,7 +77,8 @@ impl Host {
         let Ok(mut state) = self.hold_sound() else { return };
         let mapping = moved.mapping;
         if let Some((number, heard)) = state.views.moved(moved) {
-            state.turn(|machine, cx| machine.mapping_changed(cx, mapping, number, heard));
+            state
+                .turn(|machine, cx| machine.mapping_changed(cx, mapping, MappingChangeNumber::from_raw(number), heard));
         }
     }
 
@@ -85,7 +86,9 @@ impl Host {
     pub fn mapping_holds(&self, process: ProcessId, mapping: MappingId) {
         let Ok(mut state) = self.hold_sound() else { return };
         if let Some(number) = state.views.hear(process, mapping) {
-            state.turn(|machine, cx| machine.mapping_changed(cx, mapping, number, Heard::Seen));
+            state.turn(|machine, cx| {
+                machine.mapping_changed(cx, mapping, MappingChangeNumber::from_raw(number), Heard::Seen)
+            });
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use dxgkrnl::{BrokenInvariant, Residence, StateDigest};
+use dxgkrnl::{BrokenInvariant, ObjectNumber, Residence, StateDigest};
 use kmt_calls::Refusal;
 use wddm_types::{Blame, NtStatus};
 
@@ -46,7 +46,8 @@ impl HostAdapter<'_> {
     /// work is in flight ([`Host::step`] answers false), each is a defect of the driver.
     // spec: sync §3.10
     pub fn unreported_fences(&self) -> Vec<(u64, u64, u64)> {
-        self.host.hold().turn(|machine, cx| machine.unreported_fences(cx, self.index))
+        let told = self.host.hold().turn(|machine, cx| machine.unreported_fences(cx, self.index));
+        told.iter().map(|one| (one.fence.raw(), one.current, one.monitored)).collect()
     }
 }
 

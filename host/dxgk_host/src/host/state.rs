@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dxgkrnl::{Cx, Effect, Machine, Platform, Token};
+use dxgkrnl::{Cx, Effect, Machine, MappingChangeNumber, ObjectNumber, Platform, Token};
 use events::Tracer;
 use kmt_calls::{Notification, Refusal, Reply};
 use shared_words::Memory;
@@ -95,7 +95,7 @@ impl HostState {
         while let Some(effect) = effects.pop_front() {
             match effect {
                 Effect::Mapping { mapping, number, change } => {
-                    if let Some((number, heard)) = self.views.change(mapping, number, change) {
+                    if let Some((number, heard)) = self.views.change(mapping, number.raw(), change) {
                         let mut more = Vec::new();
                         let mut cx = Cx {
                             now_ns: self.clock.now_ns(),
@@ -104,7 +104,7 @@ impl HostState {
                             memory: &self.memory,
                             platforms: &self.platforms,
                         };
-                        self.machine.mapping_changed(&mut cx, mapping, number, heard);
+                        self.machine.mapping_changed(&mut cx, mapping, MappingChangeNumber::from_raw(number), heard);
                         effects.extend(more);
                     }
                 }

@@ -178,7 +178,7 @@ impl Adapter {
     }
 
     /// How many devices a process has created by this handle of the adapter.
-    pub fn devices_by_handle(&self, process: ProcessId, handle: RawHandle) -> usize {
+    pub fn devices_created_through(&self, process: ProcessId, handle: RawHandle) -> usize {
         let by_handle =
             |device: &DeviceNumber| self.owners.facts_of(*device).is_some_and(|facts| facts.handle == handle);
         self.owners.devices_of(process).filter(by_handle).count()

@@ -41,7 +41,7 @@ impl Adapter {
         }
         let (va, work) = made.map_err(|error| from_map(&error))?;
         let value = match work {
-            Some(work) => self.queue_work(cx, process, Some(paging_queue), Some(work), Vec::new()),
+            Some(work) => self.queue_for(cx, process, paging_queue, Some(work)),
             None => self.paging_value_now(cx, process, paging_queue).unwrap_or(0),
         };
         cx.emit(

@@ -123,7 +123,7 @@ impl Adapter {
             }
         }
         for (context, suspend_fence) in reported.suspended {
-            let told = self.context_suspended(cx, context.0, suspend_fence);
+            let told = self.context_suspended(cx, context, suspend_fence);
             self.heed(cx, told);
         }
         for (node, fence_id) in reported.packets {

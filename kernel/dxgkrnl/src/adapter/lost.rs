@@ -9,7 +9,6 @@ use crate::adapter::Adapter;
 use crate::adapter::start::create_paging_context;
 use crate::allocations::Gone;
 use crate::effect::{Cx, MappingChange};
-use crate::number::PagingWorkNumber;
 use crate::paging::{Awaited, GivenUp, PacketRing, RingQueue, Unanswered};
 use crate::store::ObjectNumber;
 use crate::sync::LocalPlace;
@@ -26,13 +25,12 @@ impl Adapter {
         let mut destroys = Vec::new();
         let GivenUp { built: mut over, unbuilt } = self.memory.ring.give_up();
         for work in unbuilt {
-            let number = PagingWorkNumber::from_raw(work.number);
-            over.push((number, work.serial));
+            over.push((work.number, work.serial));
             for operation in work.operations {
                 match operation {
                     Operation::SwitchRoot { space, root, entries } => self.vidmm.root_switched(space, root, entries),
                     Operation::NotifyFenceResidency { storage, address } => {
-                        self.sync.local_page_moved(storage, LocalPlace { address, there_after: work.number });
+                        self.sync.local_page_moved(storage, LocalPlace { address, there_after: work.number.raw() });
                     }
                     other => {
                         let _ = self.memory.pasids.carry_out(cx.platform(self.index).io_mmu(), &other);

@@ -19,7 +19,7 @@
 //! the progress fence rise as it likes, and only they pass through memory that the kernel sees.
 
 use ddi::KmdQueue;
-use wddm_types::ProcessId;
+use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
@@ -50,7 +50,8 @@ impl Adapter {
             }
         }
         for (node, has) in has.into_iter().enumerate() {
-            self.tally.pass(node, cx.now_ns, has);
+            // CAST: at most 64 nodes.
+            self.tally.pass(NodeId(node as u16), cx.now_ns, has);
         }
     }
 

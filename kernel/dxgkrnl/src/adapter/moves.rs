@@ -6,6 +6,8 @@ use wddm_types::{PageRun, ProcessId, SegmentId};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
+use crate::number::PagingWorkNumber;
+use crate::store::ObjectNumber;
 
 /// One allocation's pages within the GPU's reach, as the moves told add up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,14 +27,20 @@ impl Adapter {
         let moves = self.vidmm.take_untold(before);
         if !moves.is_empty() {
             self.backings_used(cx, &moves);
-            self.emit_moves(cx, 0, process, &moves);
+            self.emit_moves(cx, None, process, &moves);
         }
     }
 
-    /// Tells what moved. Answers with the bytes copied in and out.
-    pub fn emit_moves(&mut self, cx: &mut Cx<'_>, work: u64, process: ProcessId, moves: &[vidmm::Move]) -> (u64, u64) {
+    /// Tells what moved, by a work if the hardware had something to do for it. Answers with the bytes copied in and out.
+    pub fn emit_moves(
+        &mut self,
+        cx: &mut Cx<'_>,
+        work: Option<PagingWorkNumber>,
+        process: ProcessId,
+        moves: &[vidmm::Move],
+    ) -> (u64, u64) {
         let (mut in_bytes, mut out_bytes) = (0, 0);
-        let mut segments = Vec::new();
+        let (mut segments, work) = (Vec::new(), work.map_or(0, ObjectNumber::raw));
         for moved in moves {
             let owner = self.memory.allocations.body(moved.allocation).map(|body| body.creator);
             self.tally.count_move(owner, moved.kind, moved.bytes);
@@ -50,7 +58,7 @@ impl Adapter {
                 Event::Moved {
                     work,
                     process: process.0,
-                    allocation: self.allocation_number(moved.allocation),
+                    allocation: self.memory.allocations.told_as(moved.allocation),
                     segment: moved.segment.0,
                     bytes: moved.bytes,
                     how: event_move(moved.kind),
@@ -66,7 +74,8 @@ impl Adapter {
     }
 
     /// Tells whose page tables left or came.
-    pub(super) fn emit_table_moves(&mut self, cx: &mut Cx<'_>, work: u64, tables: &[vidmm::TableMove]) {
+    pub(super) fn emit_table_moves(&mut self, cx: &mut Cx<'_>, work: PagingWorkNumber, tables: &[vidmm::TableMove]) {
+        let work = work.raw();
         for moved in tables {
             let process = self.process_in(moved.space);
             cx.emit(
@@ -84,12 +93,17 @@ impl Adapter {
 
     /// Tells whose leaf tables get another form, and why.
     // spec: memory §4.5
-    pub(super) fn emit_conversions(&mut self, cx: &mut Cx<'_>, work: u64, conversions: &[vidmm::Conversion]) {
+    pub(super) fn emit_conversions(
+        &mut self,
+        cx: &mut Cx<'_>,
+        work: PagingWorkNumber,
+        conversions: &[vidmm::Conversion],
+    ) {
         for conversion in conversions {
             cx.emit(
                 self.index,
                 Event::LeafTableConverted {
-                    work,
+                    work: work.raw(),
                     process: self.process_in(conversion.space),
                     va: conversion.va.0,
                     size_bytes: conversion.size_bytes,
@@ -111,22 +125,18 @@ impl Adapter {
     /// All that is resident, by the numbers that events give.
     pub fn residences(&self) -> Vec<Residence> {
         let of = |known: vidmm::Residence| Residence {
-            allocation: self.allocation_number(known.allocation),
+            allocation: self.memory.allocations.told_as(known.allocation),
             segment: known.segment,
             runs: known.runs,
         };
         self.vidmm.residences().map(of).collect()
     }
 
-    fn allocation_number(&self, allocation: vidmm::AllocationId) -> u64 {
-        self.memory.allocations.told_as(allocation)
-    }
-
     fn event_cause(&self, cause: vidmm::Cause) -> Cause {
         match cause {
             vidmm::Cause::MakeResident => Cause::MakeResident,
             vidmm::Cause::Pressure { for_allocation } => {
-                Cause::Pressure { for_allocation: self.allocation_number(for_allocation) }
+                Cause::Pressure { for_allocation: self.memory.allocations.told_as(for_allocation) }
             }
             vidmm::Cause::Evict => Cause::Evict,
             vidmm::Cause::Lock => Cause::Lock,
@@ -138,7 +148,7 @@ impl Adapter {
             vidmm::Cause::Reset => Cause::Reset,
             vidmm::Cause::Power => Cause::Power,
             vidmm::Cause::Compaction { for_allocation } => {
-                Cause::Compaction { for_allocation: self.allocation_number(for_allocation) }
+                Cause::Compaction { for_allocation: self.memory.allocations.told_as(for_allocation) }
             }
             vidmm::Cause::Promote => Cause::Promote,
             vidmm::Cause::Property => Cause::Property,

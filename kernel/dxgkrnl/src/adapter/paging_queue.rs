@@ -5,8 +5,9 @@ use kmt_calls::Refusal;
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::number::{DeviceNumber, PagingQueueNumber};
+use crate::number::{DeviceNumber, PagingQueueNumber, PhysicalAdapterIndex};
 use crate::refusal::invalid;
+use crate::store::ObjectNumber;
 
 impl Adapter {
     /// `D3DKMTCreatePagingQueue`.
@@ -16,14 +17,15 @@ impl Adapter {
         cx: &mut Cx<'_>,
         device: DeviceNumber,
         priority: i32,
-        physical_adapter: u32,
+        physical_adapter: PhysicalAdapterIndex,
     ) -> Result<PagingQueueNumber, Refusal> {
         if !(-1..=1).contains(&priority) {
             return Err(invalid(format!("Priority {priority} of a paging queue: -1, 0 or 1")));
         }
-        if physical_adapter != 0 {
+        if physical_adapter != PhysicalAdapterIndex(0) {
             return Err(invalid(format!(
-                "PhysicalAdapterIndex {physical_adapter}: the adapter is not linked to another"
+                "PhysicalAdapterIndex {}: the adapter is not linked to another",
+                physical_adapter.0
             )));
         }
         let process = self.owners.process_of(device);
@@ -73,7 +75,7 @@ impl Adapter {
             let (owners, cpu_view, done) = (&self.owners, &self.memory.cpu_view, self.memory.ring.done());
             let reached = self.memory.paging_queues.reached(queue, |device, work| {
                 let process = owners.facts_of(device).map(|facts| facts.process);
-                work <= done && process.is_none_or(|process| cpu_view.sees_up_to(process, work))
+                work.raw() <= done && process.is_none_or(|process| cpu_view.sees_up_to(process, work))
             });
             if let Some(value) = reached {
                 self.signal_paging_queue(cx, queue, value);

@@ -176,7 +176,7 @@ impl Adapter {
     // spec: memory §3.5, memory §8.4
     fn tell_lost_memory(&mut self, cx: &mut Cx<'_>) -> Vec<vidmm::WindowPages> {
         let work = self.vidmm.lost_memory();
-        self.emit_moves(cx, self.memory.ring.queued(), ProcessId::SYSTEM, &work.moves);
+        self.emit_moves(cx, self.memory.ring.last_work(), ProcessId::SYSTEM, &work.moves);
         for operation in work.operations {
             let _ = self.execute_now(cx, vec![operation]);
         }

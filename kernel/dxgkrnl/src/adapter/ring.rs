@@ -10,7 +10,7 @@ use wddm_types::{FencePoint, GpuVa, NodeId, PAGE_BYTES, Pages, ProcessId, Segmen
 use crate::adapter::Adapter;
 use crate::due::{RingWait, Waiter};
 use crate::effect::Cx;
-use crate::number::{FenceNumber, PagingWorkNumber};
+use crate::number::FenceNumber;
 use crate::paging::{NewBuffer, PacketRing, RingQueue};
 use crate::scheduling::Payload;
 use crate::start::StartError;
@@ -163,11 +163,11 @@ impl Adapter {
             if work.serial != 0 {
                 self.vidmm.completed(work.serial);
             }
-            cx.emit(self.index, Event::PagingCompleted { work: work.number });
+            cx.emit(self.index, Event::PagingCompleted { work: work.number.raw() });
             if let Some((queue, value)) = work.completes {
                 self.signal_paging_queue(cx, queue, value);
             }
-            self.rotation_done(cx, PagingWorkNumber::from_raw(work.number));
+            self.rotation_done(cx, work.number);
         }
         self.send_pending_remap_signals(cx);
     }

@@ -10,9 +10,8 @@ use wddm_types::{CpuRun, ProcessId};
 use crate::adapter::Adapter;
 use crate::cpu_view::WrittenPages;
 use crate::effect::{Cx, Heard, MappingChange};
-use crate::number::PagingWorkNumber;
+use crate::number::{MappingChangeNumber, PagingWorkNumber};
 use crate::paging::{Awaited, Due, Head, MediumChange, Unanswered, Written};
-use crate::store::ObjectNumber;
 
 impl Adapter {
     /// Binds the changes of medium of a work that is being queued.
@@ -107,7 +106,7 @@ impl Adapter {
                 let seen = self.owners.devices_of(process).any(|device| self.is_suspended(device));
                 let passes = !seen && self.moves_on(mapping);
                 let change = if passes { MappingChange::Passed(turn.runs) } else { MappingChange::Shown(turn.runs) };
-                let number = self.memory.cpu_view.show(cx, mapping, process, change, work.raw());
+                let number = self.memory.cpu_view.show(cx, mapping, process, change, work);
                 unanswered.insert(mapping, Awaited { number, seen });
             }
         }
@@ -123,7 +122,7 @@ impl Adapter {
 
     /// The outside has carried out the changes of a mapping up to this one, and perhaps its process sees them; for a mapping that has
     /// gone, all of them.
-    pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64, heard: Heard) {
+    pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: MappingChangeNumber, heard: Heard) {
         let seen = heard == Heard::Seen;
         if seen && self.memory.cpu_view.note_seen(mapping, number) {
             self.send_pending_remap_signals(cx);

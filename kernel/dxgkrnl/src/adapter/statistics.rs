@@ -49,11 +49,13 @@ impl Adapter {
     ///
     /// # Errors
     /// The adapter has no power, or no such node; the driver's own refusal.
-    pub fn calibration(&self, now_ns: u64, node: u32) -> Result<ClockCalibration, Refusal> {
+    pub fn calibration(&self, now_ns: u64, node: NodeId) -> Result<ClockCalibration, Refusal> {
         self.life.awake()?;
-        let node = u16::try_from(node).ok().filter(|node| usize::from(*node) < self.driver.nodes().len());
-        let node = node.ok_or_else(|| invalid(format!("the adapter has {} nodes", self.driver.nodes().len())))?;
-        let clock = self.driver.calibrate_gpu_clock(NodeId(node)).map_err(from_driver)?;
+        let count = self.driver.nodes().len();
+        if usize::from(node.0) >= count {
+            return Err(invalid(format!("the adapter has {count} nodes")));
+        }
+        let clock = self.driver.calibrate_gpu_clock(node).map_err(from_driver)?;
         Ok(ClockCalibration { gpu_frequency_hz: clock.frequency_hz, gpu_counter: clock.counter, cpu_ns: now_ns })
     }
 
@@ -62,7 +64,7 @@ impl Adapter {
             // CAST: at most 64 nodes.
             let ordinal = NodeId(ordinal as u16);
             let paging = self.ring_work(cx, ordinal);
-            let (counted, context_switches) = self.tally.work_of_node(ordinal);
+            let (counted, context_switches) = self.tally.counts_of(ordinal);
             let work = NodeWork {
                 submitted: counted.submitted + paging.submitted,
                 completed: counted.completed + paging.completed,

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use ddi::{DriverStatus, SuspendStatus};
+use ddi::{DriverStatus, OsContext, SuspendStatus};
 use events::Event;
 use gpu_fence::FenceId;
 use vidsch::{NeverAsked, Suspend, SuspendReasons, SuspensionNumber};
@@ -132,22 +132,22 @@ impl Adapter {
         hardware.suspend_context(kmd, self.vidsch.suspensions.last_number()).map(|_| ())
     }
 
-    /// The driver acknowledges.
+    /// The driver acknowledges the suspension that it was asked for with this value.
     // spec: sync §4.1
     pub(super) fn context_suspended(
         &mut self,
         cx: &mut Cx<'_>,
-        context: u64,
-        suspend_fence: u64,
+        OsContext(context): OsContext,
+        value: u64,
     ) -> Result<(), Breach> {
         if context >= self.contexts.next_number().raw() {
             return Err(Breach(format!("a suspension of context {context} was acknowledged; there never was one")));
         }
         // Its driver knows the ring as the context 0.
         let left = if context == 0 { Leaving::Ring } else { Leaving::Hardware(ContextNumber::from_raw(context)) };
-        if let Err(NeverAsked) = self.vidsch.suspensions.acknowledged(left, suspend_fence) {
+        if let Err(NeverAsked) = self.vidsch.suspensions.acknowledged(left, value) {
             // Bug check 0x119, parameter 0x11.
-            return Err(Breach(format!("suspension {suspend_fence} was acknowledged and never asked for")));
+            return Err(Breach(format!("suspension {value} was acknowledged and never asked for")));
         }
         self.advance_suspensions(cx);
         self.resume_suspended_by_timeout(cx);

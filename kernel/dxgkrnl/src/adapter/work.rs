@@ -26,7 +26,19 @@ impl Adapter {
         }
     }
 
-    /// Queues paging work. `paging_queue` is whose fence it completes; the value is returned.
+    /// Queues paging work that completes the next value of a paging queue's fence. Answers with the value.
+    pub fn queue_for(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        paging_queue: PagingQueueNumber,
+        work: Option<Work<FenceId>>,
+    ) -> u64 {
+        self.queue_work(cx, process, Some(paging_queue), work, Vec::new());
+        self.memory.paging_queues.last_value(paging_queue)
+    }
+
+    /// Queues paging work. `paging_queue` is whose fence it completes.
     pub fn queue_work(
         &mut self,
         cx: &mut Cx<'_>,
@@ -34,7 +46,7 @@ impl Adapter {
         paging_queue: Option<PagingQueueNumber>,
         work: Option<Work<FenceId>>,
         destroys: Vec<Gone>,
-    ) -> u64 {
+    ) {
         let mut work = work.unwrap_or_else(empty_work);
         self.revoke_returned(cx);
         let zero = self.backings_used(cx, &work.moves);
@@ -56,20 +68,18 @@ impl Adapter {
         self.release_ranges(cx, &work.ranges);
         let turns = self.bind_rotations(cx, work.rotations);
         let relocation = self.bind_relocation(&work.quiesced, &work.moves);
-        let named = self.memory.ring.next_work();
-        let number = named.raw();
+        let number = self.memory.ring.next_work();
         let completes = paging_queue.map(|queue| {
             let (value, at_once) = self.memory.paging_queues.promise(queue);
             (queue, value, at_once)
         });
-        let promised = completes.map_or(0, |(_, value, _)| value);
         let completes = completes.filter(|(.., at_once)| *at_once).map(|(queue, value, _)| (queue, value));
         let completes = completes.filter(|promise| {
             let sees = self.owners.process_of(self.memory.paging_queues.device_of(promise.0));
             self.memory.paging_queues.hardware_keeps(*promise, number, turns.iter().any(|turn| turn.shows_to(sees)))
         });
         self.memory.ring.works_for(paging_queue);
-        let (in_bytes, out_bytes) = self.emit_moves(cx, number, process, &work.moves);
+        let (in_bytes, out_bytes) = self.emit_moves(cx, Some(number), process, &work.moves);
         self.emit_table_moves(cx, number, &work.tables);
         self.emit_conversions(cx, number, &work.conversions);
         let mut written_back = Vec::new();
@@ -86,7 +96,7 @@ impl Adapter {
         cx.emit(
             self.index,
             Event::PagingQueued {
-                work: number,
+                work: number.raw(),
                 paging_queue: paging_queue.map_or(0, ObjectNumber::raw),
                 fence,
                 value,
@@ -100,7 +110,7 @@ impl Adapter {
         let quiesced = relocation.devices.clone();
         let vidsch = self.memory.ring.queue_id().expect("the ring runs");
         let (serial, operations) = (work.serial, work.operations.into());
-        self.memory.ring.hold(named, NewWork { serial, operations, completes, destroys, turns, relocation });
+        self.memory.ring.hold(number, NewWork { serial, operations, completes, destroys, turns, relocation });
         if !idle_spaces.is_empty() {
             self.defer_stillness_over();
         }
@@ -117,24 +127,24 @@ impl Adapter {
         if !work.suspends.is_empty() {
             self.vidsch
                 .queues
-                .submit(vidsch, Packet::Work(Payload::Suspend(named, work.suspends)))
+                .submit(vidsch, Packet::Work(Payload::Suspend(number, work.suspends)))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
         if !quiesced.is_empty() {
             self.vidsch
                 .queues
-                .submit(vidsch, Packet::Work(Payload::Quiesce(named)))
+                .submit(vidsch, Packet::Work(Payload::Quiesce(number)))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
         if !idle_spaces.is_empty() {
             self.vidsch
                 .queues
-                .submit(vidsch, Packet::Work(Payload::IdleSpaces(named, idle_spaces)))
+                .submit(vidsch, Packet::Work(Payload::IdleSpaces(number, idle_spaces)))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
         self.vidsch
             .queues
-            .submit(vidsch, Packet::Work(Payload::Paging(named)))
+            .submit(vidsch, Packet::Work(Payload::Paging(number)))
             .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         // Work that waits by the words goes on behind it.
         for storage in storages {
@@ -143,7 +153,6 @@ impl Adapter {
         if !quiesced.is_empty() {
             self.defer_relocated(quiesced);
         }
-        promised
     }
 
     /// Fills pages that the GPU is about to see for the first time, so that no process reads another owner's bytes.
@@ -187,7 +196,7 @@ impl Adapter {
         if self.memory.ring.last_is_for(paging_queue) {
             return Some(self.memory.paging_queues.last_value(paging_queue));
         }
-        Some(self.queue_work(cx, process, Some(paging_queue), None, Vec::new()))
+        Some(self.queue_for(cx, process, paging_queue, None))
     }
 }
 

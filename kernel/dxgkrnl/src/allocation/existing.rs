@@ -15,7 +15,7 @@ impl Adapter {
     /// The sizes of the allocations that a creation asks for: the driver names them, and keeps none. An allocation over existing memory
     /// is as large as its pages.
     // spec: memory §2.7
-    pub fn describe_allocations(
+    pub fn allocation_sizes(
         &mut self,
         cx: &Cx<'_>,
         requests: &[AllocationRequest],

@@ -75,7 +75,7 @@ impl Allocations {
     }
 
     /// How many destructions wait for a last use.
-    pub fn waiting(&self) -> usize {
+    pub fn destructions(&self) -> usize {
         self.dying.len()
     }
 

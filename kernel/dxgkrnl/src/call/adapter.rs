@@ -34,7 +34,7 @@ impl Turn<'_> {
             }
             AdapterCall::CloseAdapter { adapter } => {
                 let index = self.adapter(adapter)?;
-                let devices = self.adapters[index.0 as usize].devices_by_handle(self.from, adapter);
+                let devices = self.adapters[index.0 as usize].devices_created_through(self.from, adapter);
                 if devices > 0 {
                     return Err(invalid(format!(
                         "{devices} devices were created by this handle of the adapter: destroy them first"

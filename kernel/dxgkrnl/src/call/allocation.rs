@@ -58,7 +58,7 @@ impl Turn<'_> {
                     handle => Some(self.resource_of(index, device, handle)?),
                 };
                 let adapter = &mut self.adapters[index.0 as usize];
-                done(Reply::AllocationSizes(adapter.describe_allocations(cx, &allocations, &resource, known)?))
+                done(Reply::AllocationSizes(adapter.allocation_sizes(cx, &allocations, &resource, known)?))
             }
         }
     }

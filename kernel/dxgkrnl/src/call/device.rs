@@ -5,6 +5,7 @@ use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
+use crate::number::PhysicalAdapterIndex;
 use crate::object::Object;
 
 impl Turn<'_> {
@@ -34,8 +35,8 @@ impl Turn<'_> {
             }
             DeviceCall::CreatePagingQueue { device, priority, physical_adapter } => {
                 let (index, device) = self.live_device(device)?;
-                let number =
-                    self.adapters[index.0 as usize].create_paging_queue(cx, device, priority, physical_adapter)?;
+                let (of, adapter) = (PhysicalAdapterIndex(physical_adapter), &mut self.adapters[index.0 as usize]);
+                let number = adapter.create_paging_queue(cx, device, priority, of)?;
                 let queue = self.name(Object::PagingQueue(index, number))?;
                 let adapter = &self.adapters[index.0 as usize];
                 let open = adapter.sync.only_open(adapter.memory.paging_queues.fence_of(number));

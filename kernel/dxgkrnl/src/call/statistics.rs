@@ -1,7 +1,7 @@
 //! Calls for figures. They change nothing, and adapters that were stopped or sleep answer them, too.
 
 use kmt_calls::{ProcessAccess, Refusal, Reply, StatisticsCall};
-use wddm_types::Luid;
+use wddm_types::{Luid, NodeId};
 
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
@@ -45,6 +45,8 @@ impl Turn<'_> {
                 if physical_adapter != 0 {
                     return Err(invalid(format!("no physical adapter has the number {physical_adapter}")));
                 }
+                // No adapter has so many nodes.
+                let node = NodeId(u16::try_from(node).unwrap_or(u16::MAX));
                 done(Reply::ClockCalibration(self.adapters[index.0 as usize].calibration(cx.now_ns, node)?))
             }
         }

@@ -108,8 +108,9 @@ impl Log {
         self.written(memory).saturating_sub(self.read)
     }
 
-    fn entry(&self, memory: &Memory, number: u64) -> Entry {
-        let at = self.at + log::entry_offset(number % self.entries);
+    /// The nth entry of all that were ever written.
+    fn entry(&self, memory: &Memory, nth: u64) -> Entry {
+        let at = self.at + log::entry_offset(nth % self.entries);
         let word = |offset: u64| Word::load(memory.word(at + offset));
         let named = word(log::entry::HANDLE_AND_OPERATION);
         // CAST: the two halves of the word.

@@ -12,7 +12,8 @@ use super::uses::Uses;
 use super::work::{Packet, Work};
 use super::{Nodes, PacketContextNumber, Packets};
 use crate::context_allocation::ContextAllocation;
-use crate::number::{DeviceNumber, FenceNumber};
+use crate::number::{DeviceNumber, FenceNumber, PacketNumber};
+use crate::store::ObjectNumber;
 
 /// What a packet context is, from its creation on.
 #[derive(Clone, Copy)]
@@ -114,16 +115,17 @@ impl Packets {
     }
 
     /// The number that a context's next packet gets.
-    pub fn next_packet(&self, context: PacketContextNumber) -> u64 {
-        self.contexts[context].last_submitted + 1
+    pub fn next_packet(&self, context: PacketContextNumber) -> PacketNumber {
+        PacketNumber::from_raw(self.contexts[context].last_submitted + 1)
     }
 
     /// Queues a packet. Answers with its number.
-    pub fn queue(&mut self, context: PacketContextNumber, work: Work) -> u64 {
+    pub fn queue(&mut self, context: PacketContextNumber, work: Work) -> PacketNumber {
+        let number = self.next_packet(context);
         let known = &mut self.contexts[context];
-        known.last_submitted += 1;
-        known.queued.push_back(Packet { number: known.last_submitted, work, preempted: false });
-        known.last_submitted
+        known.last_submitted = number.raw();
+        known.queued.push_back(Packet { number, work, preempted: false });
+        number
     }
 
     /// The number of the next portion of a context that is not the last of its packet.

@@ -6,7 +6,9 @@ use wddm_types::{EngineId, NodeId};
 
 use super::work::{Packet, Portion};
 use super::{DmaBufferNumber, Nodes, PacketContextNumber, Packets, Running, Starting};
+use crate::number::PacketNumber;
 use crate::paging::Ready;
+use crate::store::ObjectNumber;
 
 /// A packet that was handed over: the node keeps it until it is done, because it may come back.
 pub enum Handed {
@@ -18,7 +20,7 @@ pub enum Handed {
         /// Its context.
         context: PacketContextNumber,
         /// The packet's number.
-        packet: u64,
+        packet: PacketNumber,
         /// The part.
         portion: Portion,
         /// What it writes.
@@ -71,7 +73,7 @@ pub enum Finished {
         /// Its context.
         context: PacketContextNumber,
         /// The packet's number.
-        number: u64,
+        number: PacketNumber,
         /// Its DMA buffer, which is free again.
         buffer: Option<DmaBufferNumber>,
         /// What it wrote.
@@ -88,7 +90,7 @@ pub enum Back {
         /// Its context.
         context: PacketContextNumber,
         /// The packet's number.
-        number: u64,
+        number: PacketNumber,
         /// For the scheduler the packet has not started.
         whole: bool,
         /// What it writes, and may have written.
@@ -104,7 +106,7 @@ impl Handed {
             Handed::Portion { context, packet, portion, .. } => (*context, *packet, portion.number),
             Handed::Packet { context, packet, .. } => (*context, packet.number, None),
         };
-        PacketOf::Context(Running { context, packet, portion })
+        PacketOf::Context(Running { context, packet: packet.raw(), portion })
     }
 
     /// It is done.

@@ -11,6 +11,7 @@ use super::work::{Packet, Portion, Work};
 use super::{DmaBufferNumber, PacketContextNumber, Packets};
 use crate::driver::Driver;
 use crate::effect::Cx;
+use crate::number::PacketNumber;
 
 /// A packet, or its next part, on its way to the driver.
 pub struct Starting {
@@ -33,7 +34,7 @@ pub enum Refused {
 
 impl Starting {
     /// The packet's number.
-    pub fn number(&self) -> u64 {
+    pub fn number(&self) -> PacketNumber {
         self.packet.number
     }
 

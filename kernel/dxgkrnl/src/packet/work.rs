@@ -8,11 +8,12 @@ use vidmm::AllocationId;
 use wddm_types::{GpuVa, SegmentId};
 
 use super::DmaBufferNumber;
+use crate::number::PacketNumber;
 use crate::paging::Binding;
 
 /// A packet that waits for its turn.
 pub struct Packet {
-    pub(super) number: u64,
+    pub(super) number: PacketNumber,
     pub(super) work: Work,
     /// It was handed over before.
     pub(super) preempted: bool,

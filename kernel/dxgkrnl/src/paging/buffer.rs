@@ -20,7 +20,6 @@ use super::{PagingRing, QueuedWork, Submitted};
 use crate::allocations::Gone;
 use crate::driver::EntryPoints;
 use crate::number::{PagingQueueNumber, PagingWorkNumber};
-use crate::store::ObjectNumber;
 
 /// How far the operation at a work's head has got.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,7 +71,7 @@ impl PagingRing {
 
     /// The number of the oldest work.
     pub fn building_number(&self) -> PagingWorkNumber {
-        PagingWorkNumber::from_raw(self.building[0].number)
+        self.building[0].number
     }
 
     /// The operation of the oldest work that comes next; `None` behind the last.
@@ -167,7 +166,7 @@ impl PagingRing {
             self.building.pop_front().expect("the work just built");
         let completes = completes.filter(|_| self.kmd_queue().is_none());
         self.submitted.push_back(Submitted { progress_value: self.progress_value, number, serial, completes });
-        self.moves(PagingWorkNumber::from_raw(number), turns);
+        self.moves(number, turns);
         destroys
     }
 }

@@ -143,7 +143,7 @@ pub enum RingNeed {
 #[derive(Default)]
 pub struct RingNeeds {
     /// Values of paging queues, behind the work of this number.
-    pub kept: Option<u64>,
+    pub kept: Option<PagingWorkNumber>,
     /// Packets of contexts, behind this point.
     pub packets: Option<RingNeed>,
     /// Displays, behind the work with this serial.
@@ -220,7 +220,7 @@ impl PagingRing {
         let behind = |past: &dyn Fn(&Submitted) -> bool| {
             self.submitted.iter().find(|work| past(work)).map(|work| work.progress_value)
         };
-        let behind_number = |wanted: u64| behind(&|work| work.number >= wanted);
+        let behind_number = |wanted: u64| behind(&|work| work.number.raw() >= wanted);
         let behind_serial = |wanted: u64| behind(&|work| work.serial >= wanted);
         // Half of the buffers at once: the hardware has the other half to go on with, and the CPU is woken seldom.
         let count = self.buffers.len();
@@ -229,7 +229,7 @@ impl PagingRing {
         let builds = !self.building.is_empty() && !self.stands();
         let buffer = builds.then(|| self.buffers[middle].busy_until.max(self.hold_until));
         // The kernel goes on with these itself.
-        let noted = self.moving().into_iter().chain(needs.kept).min();
+        let noted = self.moving().into_iter().chain(needs.kept).min().map(ObjectNumber::raw);
         let packets = needs.packets.and_then(|need| match need {
             RingNeed::Number(number) => behind_number(number),
             RingNeed::Serial(serial) => behind_serial(serial),

@@ -30,7 +30,7 @@ impl PagingRing {
 
     /// The ring gives up all works that it has.
     pub fn give_up(&mut self) -> GivenUp {
-        let numbers = |work: super::Submitted| (PagingWorkNumber::from_raw(work.number), work.serial);
+        let numbers = |work: super::Submitted| (work.number, work.serial);
         let built = self.submitted.drain(..).map(numbers).collect();
         let mut unbuilt: Vec<_> = std::mem::take(&mut self.building).into();
         unbuilt.extend(std::mem::take(&mut self.held));

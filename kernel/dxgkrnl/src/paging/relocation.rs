@@ -14,7 +14,6 @@ use wddm_types::SegmentId;
 
 use super::PagingRing;
 use crate::number::{DeviceNumber, PagingWorkNumber};
-use crate::store::ObjectNumber;
 
 /// A place, and from when on it holds.
 #[derive(Clone, Copy, Default)]
@@ -46,7 +45,7 @@ impl PagingRing {
     /// The turn of a work that moves content which devices list. The relocation is the caller's from here on.
     #[must_use = "the devices quiesce, and learn where their content is"]
     pub fn relocation_begins(&mut self, number: PagingWorkNumber) -> Relocation {
-        let work = self.held.iter_mut().find(|work| work.number == number.raw()).expect("its work stands behind it");
+        let work = self.held.iter_mut().find(|work| work.number == number).expect("its work stands behind it");
         std::mem::take(&mut work.relocation)
     }
 }

@@ -23,10 +23,9 @@ use kmt_calls::MappingId;
 use vidmm::{AllocationId, HeldRange, WindowPages};
 use wddm_types::{CpuRun, PageRun, ProcessId};
 
-use crate::number::PagingWorkNumber;
+use crate::number::{MappingChangeNumber, PagingWorkNumber};
 use crate::paging::PagingRing;
 use crate::paging::spare::spare;
-use crate::store::ObjectNumber;
 
 /// A locked allocation's change of medium, bound to the mapping that it had when the work was decided.
 pub struct MediumChange {
@@ -68,7 +67,7 @@ pub(super) enum Stage {
     /// The work may be built.
     Building,
     /// The work with this number is with the hardware.
-    Moving(u64, Vec<MediumChange>),
+    Moving(PagingWorkNumber, Vec<MediumChange>),
     /// These mappings do not show the new medium yet; then the windows and ranges go.
     Showing(Unanswered, Vec<WindowPages>, Vec<HeldRange>),
 }
@@ -79,14 +78,14 @@ pub type Unanswered = BTreeMap<MappingId, Awaited>;
 /// A change of a mapping that the ring waits for.
 pub struct Awaited {
     /// The change.
-    pub number: u64,
+    pub number: MappingChangeNumber,
     /// By its process, too.
     pub seen: bool,
 }
 
 impl Awaited {
     /// Its process has to see it.
-    pub fn seen(number: u64) -> Awaited {
+    pub fn seen(number: MappingChangeNumber) -> Awaited {
         Awaited { number, seen: true }
     }
 }
@@ -136,7 +135,7 @@ impl PagingRing {
     }
 
     /// The work that moves locked content and is with the hardware.
-    pub(super) fn moving(&self) -> Option<u64> {
+    pub(super) fn moving(&self) -> Option<PagingWorkNumber> {
         match &self.stage {
             Stage::Moving(number, _) => Some(*number),
             _ => None,
@@ -193,14 +192,14 @@ impl PagingRing {
     pub(super) fn moves(&mut self, work: PagingWorkNumber, turns: Vec<MediumChange>) {
         if !turns.is_empty() {
             assert!(matches!(self.stage, Stage::Building), "it was protected before it was built");
-            self.stage = Stage::Moving(work.raw(), turns);
+            self.stage = Stage::Moving(work, turns);
         }
     }
 
     /// The changes of medium of a work that the hardware has finished, if it moved locked content.
     #[must_use = "the mappings show the new medium"]
     pub fn moved(&mut self, work: PagingWorkNumber) -> Option<Vec<MediumChange>> {
-        self.moving().filter(|moving| *moving == work.raw())?;
+        self.moving().filter(|moving| *moving == work)?;
         match std::mem::take(&mut self.stage) {
             Stage::Moving(_, turns) => Some(turns),
             _ => unreachable!("it was just seen moving"),
@@ -220,7 +219,7 @@ impl PagingRing {
 
     /// The changes of a mapping hold up to this one; `seen`: by its process, too. True: the ring has waited for that.
     #[must_use = "the ring goes on"]
-    pub fn holds(&mut self, mapping: MappingId, number: u64, seen: bool) -> bool {
+    pub fn holds(&mut self, mapping: MappingId, number: MappingChangeNumber, seen: bool) -> bool {
         let (Stage::Protecting(unanswered) | Stage::Showing(unanswered, ..)) = &mut self.stage else { return false };
         let awaited = unanswered.get(&mapping);
         let over = awaited.is_some_and(|awaited| awaited.number <= number && (seen || !awaited.seen));

@@ -17,7 +17,7 @@ pub struct Submitted {
     /// The progress of the ring that completes it.
     pub progress_value: u64,
     /// Its number.
-    pub number: u64,
+    pub number: PagingWorkNumber,
     /// The memory manager's number of it; 0 for the kernel's own.
     pub serial: u64,
     /// The value that the kernel signals for it: the hardware of a ring of packets signals nothing.
@@ -43,7 +43,7 @@ pub struct NewWork {
 /// A work that is not built to its end.
 pub struct QueuedWork {
     /// Its number.
-    pub number: u64,
+    pub number: PagingWorkNumber,
     /// The memory manager's number of it; 0 for the kernel's own.
     pub serial: u64,
     /// The steps that are left.
@@ -77,6 +77,11 @@ impl PagingRing {
         PagingWorkNumber::from_raw(self.last_queued)
     }
 
+    /// The work that was queued last; `None`: there was none.
+    pub fn last_work(&self) -> Option<PagingWorkNumber> {
+        (self.last_queued > 0).then_some(PagingWorkNumber::from_raw(self.last_queued))
+    }
+
     /// The last work is for this paging queue.
     pub fn works_for(&mut self, queue: Option<PagingQueueNumber>) {
         self.last_paging_queue = queue;
@@ -90,7 +95,7 @@ impl PagingRing {
     /// A work stands in the scheduler's queue until its turn comes.
     pub fn hold(&mut self, number: PagingWorkNumber, work: NewWork) {
         let NewWork { serial, operations, completes, destroys, turns, relocation } = work;
-        let (number, progress) = (number.raw(), Progress::default());
+        let progress = Progress::default();
         self.held.push_back(QueuedWork {
             number,
             serial,

@@ -20,6 +20,17 @@ use crate::store::ObjectNumber;
 /// The paging ring as a party that waits: no device has this number.
 const RING: Party = Party(u64::MAX);
 
+/// A native fence that has passed a waiter's value, and whose driver has told nothing of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnreportedFence {
+    /// The fence.
+    pub fence: FenceNumber,
+    /// Its CurrentValue.
+    pub current: u64,
+    /// Its MonitoredValue.
+    pub monitored: u64,
+}
+
 /// The party whose end ends a wait: the waits of a device's threads end with the device, the ring's with the ring.
 fn party_of(waiter: &Waiter) -> Option<Party> {
     match waiter {
@@ -212,12 +223,12 @@ impl Synchronization {
     /// Native fences with waiters whose CurrentValue exceeds their MonitoredValue, with both values. When nothing is under way any more
     /// and no interrupt is to come, their driver has neither named them nor said that it does not know.
     // spec: sync §3.10
-    pub fn unreported_fences(&self, memory: &Memory) -> Vec<(u64, u64, u64)> {
+    pub fn unreported_fences(&self, memory: &Memory) -> Vec<UnreportedFence> {
         let passed = |number: FenceNumber| {
             let fence = &self.fences[number];
             let follows = self.waits.kind(fence.waits) == FenceKind::Native && fence.slot.on_cpu();
             let (current, monitored) = (fence.value(memory), self.waits.monitored_value(fence.waits));
-            (follows && current > monitored).then_some((number.raw(), current, monitored))
+            (follows && current > monitored).then_some(UnreportedFence { fence: number, current, monitored })
         };
         self.waited_native_fences().into_iter().filter_map(passed).collect()
     }

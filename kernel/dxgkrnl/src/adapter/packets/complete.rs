@@ -61,8 +61,8 @@ impl Adapter {
         if let Some(buffer) = buffer {
             self.release_dma_buffer(cx, context, buffer);
         }
-        cx.emit(self.index, Event::PacketCompleted { context: context.raw(), packet: number });
-        self.signal_fence(cx, progress, number);
+        cx.emit(self.index, Event::PacketCompleted { context: context.raw(), packet: number.raw() });
+        self.signal_fence(cx, progress, number.raw());
         let (node, device) = (self.packets[context].node, self.packets[context].device);
         let process = self.owners.process_of(device);
         self.buffer_completed(cx, node, process);

@@ -13,6 +13,7 @@ use wddm_types::{EngineId, NodeId, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
+use crate::number::PacketNumber;
 use crate::packet::{Back, InFlight, NodePreempted, PacketContextNumber};
 use crate::scheduling::Payload;
 use crate::store::ObjectNumber;
@@ -130,7 +131,7 @@ impl Adapter {
         cx: &mut Cx<'_>,
         node: NodeId,
         context: PacketContextNumber,
-        packet: u64,
+        packet: PacketNumber,
         id: PacketFenceId,
         written: &[AllocationId],
     ) {
@@ -138,7 +139,7 @@ impl Adapter {
         self.lists_wrote(cx, written);
         self.packet_counts(context, Fate::Preempted);
         let (node, fence_id) = (node.0, id.0);
-        cx.emit(self.index, Event::PacketPreempted { context: context.raw(), packet, node, fence_id });
+        cx.emit(self.index, Event::PacketPreempted { context: context.raw(), packet: packet.raw(), node, fence_id });
         self.may_have_left(cx, context);
     }
 }

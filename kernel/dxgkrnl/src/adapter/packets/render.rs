@@ -79,7 +79,7 @@ impl Adapter {
         if !primaries.iter().all(listed) {
             return Err(self.reject(cx, context, device, "a written primary that is not on the device's list".into()));
         }
-        self.queue_packet(
+        self.enqueue(
             cx,
             context,
             Work::Virtual { commands, bytes, private_data, primaries: primaries.to_vec(), presented: None },
@@ -152,7 +152,7 @@ impl Adapter {
         let mut queued = self.may_queue(context, works.len()).map(|()| 0);
         for (nth, (buffer, work)) in works.into_iter().enumerate() {
             if queued.is_ok() {
-                queued = self.queue_packet(cx, context, work);
+                queued = self.enqueue(cx, context, work);
                 match &queued {
                     Ok(_) => self.note_uses(cx, context, used.clone()),
                     Err(refusal) if nth > 0 => {
@@ -207,7 +207,8 @@ impl Adapter {
         named.filter(|id| self.lists_are_residency() && self.vidmm.is_locked(*id)).collect()
     }
 
-    fn queue_packet(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, mut work: Work) -> Result<u32, Refusal> {
+    /// Queues a packet. Answers with how many of the context's packets are not done.
+    fn enqueue(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, mut work: Work) -> Result<u32, Refusal> {
         let (vidsch, number) = (self.packets[context].vidsch, self.packets.next_packet(context));
         self.may_queue(context, 1)?;
         self.make_portions(cx, context, number, &mut work)?;
@@ -216,8 +217,9 @@ impl Adapter {
             .submit(vidsch, Queued::Work(Payload::Packet(number)))
             .expect("the scheduler has just said so");
         assert_eq!(self.packets.queue(context, work), number);
-        cx.emit(self.index, Event::PacketQueued { context: context.raw(), packet: number });
+        cx.emit(self.index, Event::PacketQueued { context: context.raw(), packet: number.raw() });
         self.pump_packets(cx);
+        let number = number.raw();
         let done = self.packets.get(context).map_or(number, |known| self.sync.current_value(cx.memory, known.progress));
         // CAST: the scheduler's limit is far below 2^32.
         Ok(number.saturating_sub(done) as u32)

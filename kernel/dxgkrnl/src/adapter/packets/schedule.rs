@@ -199,7 +199,7 @@ impl Adapter {
         starting: &Starting,
         patched: bool,
     ) {
-        let (context, packet) = (context.raw(), starting.number());
+        let (context, packet) = (context.raw(), starting.number().raw());
         if starting.is_first() {
             cx.emit(self.index, Event::PacketStarted { context, packet, node: node.0, fence_id, patched });
         }

@@ -21,7 +21,7 @@ use wddm_types::{Blame, FencePoint, NtStatus, ProcessId};
 use crate::adapter::Adapter;
 use crate::due::Waiter;
 use crate::effect::{Answer, Cx, Effect, Token};
-use crate::number::{DeviceNumber, FenceNumber};
+use crate::number::{DeviceNumber, FenceNumber, PacketNumber};
 use crate::packet::{
     Bound, ListEntry, PacketContextNumber, Portion, Submission, WaitingRender, Work, check_private_data,
 };
@@ -174,7 +174,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         context: PacketContextNumber,
-        number: u64,
+        number: PacketNumber,
         work: &mut Work,
     ) -> Result<(), Refusal> {
         let Work::Patched { written, entries, places, portions, .. } = work else { return Ok(()) };
@@ -231,18 +231,23 @@ impl Adapter {
             // CAST: at most one for each patch location.
             cx.emit(
                 self.index,
-                Event::PacketSplit { context: context.raw(), packet: number, portions: portions.len() as u32 },
+                Event::PacketSplit { context: context.raw(), packet: number.raw(), portions: portions.len() as u32 },
             );
         }
         Ok(())
     }
 
     /// The point behind a portion: its own, or the packet's for the last.
-    fn portion_point(&self, context: PacketContextNumber, packet: u64, portion: Option<u64>) -> FencePoint<FenceId> {
+    fn portion_point(
+        &self,
+        context: PacketContextNumber,
+        packet: PacketNumber,
+        portion: Option<u64>,
+    ) -> FencePoint<FenceId> {
         let known = &self.packets[context];
         match portion {
             Some(portion) => self.sync.point(known.portions.expect("the context has portions"), portion),
-            None => self.sync.point(known.progress, packet),
+            None => self.sync.point(known.progress, packet.raw()),
         }
     }
 
