@@ -23,10 +23,11 @@ mod memory;
 mod metering;
 mod mode;
 pub mod moves;
+mod named;
+mod objects;
 mod packets;
 mod paging_buffer;
 mod paging_queue;
-mod peer;
 mod power;
 pub mod process;
 mod queue;
@@ -35,8 +36,10 @@ mod record;
 mod recovery;
 mod ring;
 mod rotation;
+mod scarcity;
 mod scheduling_log;
 mod scratch;
+mod section;
 mod start;
 mod statistics;
 mod stillness;
@@ -123,21 +126,21 @@ pub struct Adapter {
     pub memory: AdapterMemory,
     pub vidsch: VidSch<crate::scheduling::Scheduled>,
     pub sync: Synchronization,
-    pub software: Software,
+    software: Software,
     pub owners: Owners,
     pub processes: BTreeMap<ProcessId, ProcessOnAdapter>,
     pub devices: Store<DeviceNumber, Device>,
     pub contexts: Store<ContextNumber, Context>,
     pub queues: Store<QueueNumber, Queue>,
     pub packets: Packets,
-    pub displays: crate::display::Displays,
+    displays: crate::display::Displays,
     pub doorbells: crate::queue::Doorbells,
     pub life: crate::life::Life,
-    pub scheduling_logs: crate::scheduling_log::SchedulingLogs,
+    scheduling_logs: crate::scheduling_log::SchedulingLogs,
     /// News that the loop of [`Adapter::settle`] or the machine carries out.
     pub due: Due,
     /// What has happened, counted.
-    pub tally: Tally,
+    tally: Tally,
 }
 
 impl Adapter {

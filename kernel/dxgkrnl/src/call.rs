@@ -10,7 +10,6 @@ mod display;
 mod escape;
 mod event;
 mod gpu_va;
-mod info;
 mod keyed_mutex;
 mod lock;
 mod name;
@@ -100,7 +99,7 @@ fn in_turn<T>(
     let process = machine.processes.get_mut(&from);
     let process = process.ok_or_else(|| invalid("the process is not known to the kernel"))?;
     process.handles.allow_more(room.left(Kind::Handles));
-    machine.adapters.iter_mut().for_each(|adapter| adapter.memory.committing.call_begins(room));
+    machine.adapters.iter_mut().for_each(|adapter| adapter.limit_commitments(room));
     let Machine { adapters, nt_handles, globals, cross_fences, sections, keyed_mutexes, .. } = machine;
     let mut turn = Turn {
         process,
@@ -119,7 +118,7 @@ fn in_turn<T>(
     let result = act(&mut turn, cx);
     let Turn { touched, lacking, .. } = turn;
     // Deferred work belongs to no call, so no quota limits it.
-    machine.adapters.iter_mut().for_each(|adapter| adapter.memory.committing.call_ends());
+    machine.adapters.iter_mut().for_each(Adapter::lift_limit);
     let stamp =
         |machine: &Machine| lacking.as_ref().map(|lacking| machine.adapters[lacking.adapter.0 as usize].memory_stamp());
     let before = stamp(machine);

@@ -7,7 +7,6 @@
 
 use wddm_types::{AdapterIndex, RawHandle};
 
-use crate::adapter::Adapter;
 use crate::handle::{HandleTable, LOW_BITS};
 use crate::number::{KeyedMutexNumber, ResourceBodyNumber, SyncObjectNumber};
 
@@ -52,13 +51,6 @@ impl GlobalHandles {
     /// The object that a handle names; `None` for a handle that is none, or stale.
     pub fn get(&self, handle: RawHandle) -> Option<Global> {
         self.names.get(local(handle)?).copied()
-    }
-
-    /// Forgets the names that have gone with what they named.
-    pub fn forget_gone(&mut self, adapters: &mut [Adapter]) {
-        for gone in adapters.iter_mut().flat_map(|adapter| adapter.due.take_gone_globals()) {
-            self.forget(gone);
-        }
     }
 
     /// Forgets a name that has gone with what it named.

@@ -1,9 +1,13 @@
 //! The machine's door: its entry points. `effect` holds the context of a turn and its effects; `process` brings processes in and out.
 
 mod account;
+pub mod cross_adapter;
 mod event;
 mod invariant;
+mod news;
 mod process;
+mod scarcity;
+pub mod section;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,7 +30,7 @@ use crate::nt_handle::NtHandles;
 use crate::number::MappingChangeNumber;
 use crate::object::Object;
 use crate::process::Process;
-use crate::scarcity::Waiting;
+use crate::scarcity::WaitingCalls;
 use crate::scheduling_log::SchedulingLogs;
 use crate::section::Sections;
 use crate::start::StartError;
@@ -54,7 +58,7 @@ pub struct Machine {
     /// Calls that wait until an adapter has less paging work outstanding, oldest first.
     blocked: VecDeque<(ProcessId, Token, Call)>,
     /// Calls that wait for memory of pending destructions, oldest first.
-    pub(crate) lacking: VecDeque<Waiting>,
+    pub(crate) lacking: WaitingCalls,
 }
 
 impl Machine {
@@ -74,7 +78,7 @@ impl Machine {
             next_token: 1,
             armed: None,
             blocked: VecDeque::new(),
-            lacking: VecDeque::new(),
+            lacking: WaitingCalls::default(),
         }
     }
 
@@ -100,8 +104,7 @@ impl Machine {
     /// Clears what a process that has gone has left behind, without waiting for another call.
     fn reap_dead_processes(&mut self, cx: &mut Cx<'_>) {
         for adapter in &mut self.adapters {
-            adapter.memory.ring.clear_behind();
-            adapter.settle(cx);
+            adapter.clear_behind(cx);
         }
     }
 
@@ -121,7 +124,7 @@ impl Machine {
 
     /// Whether an adapter's device has power. Only the next turn can change that.
     pub fn has_power(&self, adapter: AdapterIndex) -> bool {
-        self.adapters.get(adapter.0 as usize).is_some_and(|adapter| !adapter.life.is_off())
+        self.adapters.get(adapter.0 as usize).is_some_and(Adapter::has_power)
     }
 
     /// PnP stops an adapter: answered when its memory is empty. Its devices are in state Stopped (4) then, and all that is
@@ -153,7 +156,7 @@ impl Machine {
     pub fn call(&mut self, cx: &mut Cx<'_>, from: ProcessId, call: Call) -> Answer {
         let token = Token(self.next_token);
         self.next_token += 1;
-        self.adapters.iter_mut().for_each(|adapter| adapter.vidsch.timeouts.called());
+        self.adapters.iter_mut().for_each(Adapter::called);
         // A process that asks faster than memory moves waits for memory, not for the kernel's own memory to run out.
         if Needs::of(&call).moves_memory && self.outstanding() > PAGING_WORKS_MAX {
             self.blocked.push_back((from, token, call));
@@ -250,8 +253,7 @@ impl Machine {
 
     /// Works that adapters have not carried out, on the one that has most.
     fn outstanding(&self) -> u64 {
-        let running = self.adapters.iter().filter(|adapter| !adapter.life.has_stopped());
-        running.map(|adapter| adapter.memory.ring.outstanding()).max().unwrap_or(0)
+        self.adapters.iter().map(Adapter::outstanding_works).max().unwrap_or(0)
     }
 
     /// Carries news from adapter to adapter, lets blocked calls go on, and arms the timer.
@@ -283,8 +285,7 @@ impl Machine {
         for adapter in &mut self.adapters {
             if adapter.driver_left(cx) {
                 adapter.settle(cx);
-                // It is stopped: how long it takes now does not matter.
-                let _ = adapter.driver.leaves(cx);
+                adapter.forgive_late_driver(cx);
             }
         }
     }
@@ -301,12 +302,12 @@ impl Machine {
 
     /// An adapter's LUID.
     pub fn luid(&self, adapter: AdapterIndex) -> Option<Luid> {
-        self.adapters.get(adapter.0 as usize).map(|adapter| adapter.luid)
+        self.adapters.get(adapter.0 as usize).map(Adapter::luid)
     }
 
     /// Why an adapter was stopped, if it was: its driver or hardware broke the contract.
     pub fn stopped(&self, adapter: AdapterIndex) -> Option<String> {
-        self.adapters.get(adapter.0 as usize)?.life.why_stopped().map(str::to_owned)
+        self.adapters.get(adapter.0 as usize)?.why_stopped().map(str::to_owned)
     }
 
     /// An adapter as it started.
@@ -314,7 +315,7 @@ impl Machine {
         let adapter = self.adapters.get_mut(adapter.0 as usize)?;
         let description = adapter.description(cx);
         // A description changes nothing, so a late call of the driver has no consequence here.
-        let _ = adapter.driver.leaves(cx);
+        adapter.forgive_late_driver(cx);
         Some(description)
     }
 
@@ -326,14 +327,11 @@ impl Machine {
     /// Native fences of an adapter that have passed a waiter's value and of which its driver has told nothing, with CurrentValue and
     /// MonitoredValue. Asked when the hardware is at rest and every interrupt is told, so each is a broken promise of the driver.
     pub fn unreported_fences(&self, cx: &Cx<'_>, adapter: AdapterIndex) -> Vec<UnreportedFence> {
-        self.adapters
-            .get(adapter.0 as usize)
-            .map(|adapter| adapter.sync.unreported_fences(cx.memory))
-            .unwrap_or_default()
+        self.adapters.get(adapter.0 as usize).map(|adapter| adapter.unreported_fences(cx)).unwrap_or_default()
     }
 
     /// An adapter's counters.
     pub fn counters(&self, adapter: AdapterIndex) -> Option<AdapterCounters> {
-        self.adapters.get(adapter.0 as usize).map(|adapter| adapter.tally.counters())
+        self.adapters.get(adapter.0 as usize).map(Adapter::counters)
     }
 }

@@ -1,15 +1,19 @@
-//! An adapter as it started, for its embedder's listings: segments, totals, address translation, engines, capabilities. The kernel
-//! decides nothing by it.
+//! What an adapter says of itself: as it started, for its embedder's listings (segments, totals, address translation, engines,
+//! capabilities), by which the kernel decides nothing; to a process that asks; and to calls and the machine, whether it takes calls at all.
 
-use ddi::{CpuHostAperture, NativeFenceOsCaps, NodeMetadata, PreemptionGranularity, SegmentFlags};
-use kmt_calls::MonitoredFenceSignal;
+use ddi::{
+    CpuHostAperture, FeatureId, FeatureState, GpuMmuCaps, GpuMmuFlags, NativeFenceOsCaps, NodeMetadata,
+    PreemptionGranularity, SegmentFlags,
+};
+use kmt_calls::{AdapterInfo, MonitoredFenceSignal, Refusal, SegmentInfo, Wddm30Caps};
 use vidmm::{MemoryTotals, Segment, SegmentGroup};
-use wddm_types::{PageRun, SegmentId};
+use wddm_types::{AdapterIndex, Luid, PageRun, SegmentId};
 
 use crate::adapter::Adapter;
 use crate::driver::Reported;
 use crate::effect::Cx;
 use crate::features::FeatureReport;
+use crate::tally::AdapterCounters;
 
 /// One segment.
 #[derive(Clone, Debug)]
@@ -125,4 +129,132 @@ impl Adapter {
             invalid: said.hidden_runs(),
         }
     }
+}
+
+/// What calls and the machine ask of its life; `crate::life` has the states.
+impl Adapter {
+    /// Whether it was stopped.
+    pub fn has_stopped(&self) -> bool {
+        self.life.has_stopped()
+    }
+
+    /// Why it was stopped, if it was.
+    pub fn why_stopped(&self) -> Option<&str> {
+        self.life.why_stopped()
+    }
+
+    /// Whether its device has power.
+    pub fn has_power(&self) -> bool {
+        !self.life.is_off()
+    }
+
+    /// That it takes calls: it was not stopped.
+    ///
+    /// # Errors
+    /// `DEVICE_REMOVED` with the reason of the stop.
+    pub fn running(&self) -> Result<(), Refusal> {
+        self.life.running()
+    }
+
+    /// That it takes calls which need the device: it runs, and is not asleep.
+    ///
+    /// # Errors
+    /// As of [`Adapter::running`]; or that it sleeps.
+    pub fn awake(&self) -> Result<(), Refusal> {
+        self.life.awake()
+    }
+}
+
+/// What it is and can.
+impl Adapter {
+    /// The number by which the machine knows it.
+    pub fn index(&self) -> AdapterIndex {
+        self.index
+    }
+
+    /// Its id.
+    pub fn luid(&self) -> Luid {
+        self.luid
+    }
+
+    /// Its name for a reader of logs and listings.
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// The state of a feature.
+    pub fn feature_state(&self, feature: FeatureId) -> FeatureState {
+        self.driver.feature_state(feature)
+    }
+
+    /// What has happened, counted.
+    pub fn counters(&self) -> AdapterCounters {
+        self.tally.counters()
+    }
+
+    /// A call that touched the adapter was refused.
+    pub fn call_refused(&mut self) {
+        self.tally.call_refused();
+    }
+
+    /// `D3DKMTQueryAdapterInfo`.
+    pub fn info(&self, cx: &Cx<'_>) -> AdapterInfo {
+        let segments = self
+            .vidmm
+            .segments()
+            .iter()
+            .map(|segment| {
+                let report = self.segment_report(segment);
+                SegmentInfo {
+                    id: report.id,
+                    aperture: report.aperture,
+                    flags: report.flags.bits(),
+                    local: report.local,
+                    commit_limit_bytes: report.commit_limit_bytes,
+                    size_bytes: report.capacity_bytes,
+                    page_bytes: report.page_bytes,
+                }
+            })
+            .collect();
+        AdapterInfo {
+            name: self.config.name.clone(),
+            ddi_version: self.driver.reported().ddi_version.0,
+            atomics_64_bit: self.driver.has_64_bit_atomics(),
+            segments,
+            nodes: self.driver.nodes().iter().map(|node| node.name.to_owned()).collect(),
+            wddm_3_0_caps: self.wddm_3_0_caps(),
+            wddm_3_1_caps: self.wddm_3_1_caps(),
+            monitored_fence_signals: self.monitored_fence_signals(cx),
+            user_mode_submission: self.driver.has_feature(ddi::FeatureId::USER_MODE_SUBMISSION),
+            gpu_virtual_addresses: self.driver.has_page_tables(),
+            gpu_mmu: gpu_mmu(self.driver.reported().mmu),
+            cross_adapter_resources: self.driver.has_cross_adapter_resources(),
+            preemption: self.packets.preemption(),
+            cpu_addresses: self.uses_cpu_addresses(),
+            io_coherent: self.is_io_coherent(cx),
+            displays: self.displays.info(),
+        }
+    }
+
+    /// `D3DKMT_WDDM_3_0_CAPS`.
+    // spec: sync §2.1, sync §4.6
+    fn wddm_3_0_caps(&self) -> Wddm30Caps {
+        let mut caps = Wddm30Caps::empty();
+        let supported = self.driver.feature_state(ddi::FeatureId::HWFLIPQUEUE).supported_by_driver;
+        caps.set(Wddm30Caps::HW_FLIP_QUEUE_STABLE, supported);
+        caps.set(Wddm30Caps::HW_FLIP_QUEUE_ENABLED, self.displays.are_queued_by_hardware());
+        caps
+    }
+}
+
+/// The bits of `D3DKMT_GPUMMU_CAPS` are numbered otherwise than those of the driver's.
+fn gpu_mmu(caps: GpuMmuCaps) -> (u32, u32) {
+    let bits = [
+        GpuMmuFlags::READ_ONLY_MEMORY_SUPPORTED,
+        GpuMmuFlags::NO_EXECUTE_MEMORY_SUPPORTED,
+        GpuMmuFlags::ZERO_IN_PTE_SUPPORTED,
+        GpuMmuFlags::CACHE_COHERENT_MEMORY_SUPPORTED,
+    ];
+    let bits = bits.into_iter().enumerate().filter(|(_, flag)| caps.flags.contains(*flag));
+    (bits.fold(0, |word, (bit, _)| word | 1 << bit), caps.virtual_address_bits)
 }

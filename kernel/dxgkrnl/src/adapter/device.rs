@@ -215,6 +215,12 @@ impl Adapter {
         self.tally.process_ended(process);
     }
 
+    /// Clears what a process that has gone has left behind, without waiting for another call.
+    pub fn clear_behind(&mut self, cx: &mut Cx<'_>) {
+        self.memory.ring.clear_behind();
+        self.settle(cx);
+    }
+
     /// A device goes into error: its doorbells are taken away for ever, its queues stop, its fences are satisfied for ever, its
     /// waiters are told.
     // spec: memory §8.6, sync §3.16, sync §3.17

@@ -3,7 +3,7 @@
 
 use ddi::PlaneVsync;
 use events::Event;
-use kmt_calls::Refusal;
+use kmt_calls::{PresentState, Refusal};
 use vidmm::AllocationId;
 use wddm_types::{VidPnSourceId, VidPnTargetId};
 
@@ -142,6 +142,27 @@ impl Adapter {
             self.displays.ask_for_flips(&mut self.driver.call(cx), source, &written);
         }
         Ok(Answer::Later(token))
+    }
+
+    /// `D3DKMTCheckVidPnExclusiveOwnership`.
+    ///
+    /// # Errors
+    /// `GRAPHICS_PRESENT_OCCLUDED`; `INVALID_PARAMETER` when there is no such source.
+    pub fn check_exclusive_ownership(&self, source: VidPnSourceId) -> Result<(), Refusal> {
+        self.displays.check_exclusive_ownership(source)
+    }
+
+    /// `D3DKMTGetDeviceState` of presents.
+    pub fn present_state(&self, device: DeviceNumber, source: VidPnSourceId) -> PresentState {
+        self.displays.present_state(&self.tally, device, source)
+    }
+
+    /// `D3DKMTSetQueuedLimit`.
+    ///
+    /// # Errors
+    /// There is no such limit.
+    pub fn set_queued_limit(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, limit: u32) -> Result<(), Refusal> {
+        self.displays.set_queued_limit(cx, device, limit)
     }
 
     /// Everything before a flip on its context has completed.

@@ -1,11 +1,11 @@
 //! The rules between the objects of one adapter (`crate::invariant` has the table), and its part of a digest of the state.
 
 use vidmm::{BrokenInvariant, StateDigest};
-use wddm_types::{PageRun, ProcessId};
+use wddm_types::{PageRun, ProcessId, RawHandle, WordAddress};
 
 use crate::adapter::Adapter;
 use crate::invariant::{Checked, ensure};
-use crate::number::DeviceNumber;
+use crate::number::{CrossFenceNumber, DeviceNumber, FenceNumber, ResourceBodyNumber, SectionNumber, SyncObjectNumber};
 use crate::object::Object;
 use crate::quota::Commitments;
 use crate::store::{ObjectNumber, Store};
@@ -220,5 +220,58 @@ impl Adapter {
         digest.add("suspended", &"", &suspended);
         digest.add("ranks", &"", &self.vidsch.ranks);
         self.displays.add_to(digest);
+    }
+}
+
+/// Its half of the rules about what several processes or adapters have: it says what it has of each, the machine compares.
+impl Adapter {
+    /// That each object without a word in memory counts its opens rightly, and its NT handles, of which it has so many.
+    pub fn check_sync_objects(&self, names: impl Fn(SyncObjectNumber) -> usize) -> Checked {
+        self.sync.check_objects(names).map_err(|place| BrokenInvariant { rule: "sync objects", place })
+    }
+
+    /// That each resource counts the NT handles that name it; `names` has so many.
+    pub fn check_names_of_resources(&self, mut names: impl FnMut(ResourceBodyNumber) -> u32) -> Checked {
+        for (number, body) in self.memory.allocations.resource_bodies() {
+            let names = names(number);
+            ensure(names == body.names(), "names", || format!("{number:?} has {names} names: {body:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// That the adapter's own fence of one that several have, if it has one, is over its word.
+    pub fn check_part_in(&self, cross: CrossFenceNumber, word: WordAddress) -> Checked {
+        let Some(member) = self.sync.member(cross) else { return Ok(()) };
+        let here = self.sync.fence_if_there(member);
+        let sound = here.is_some_and(|here| here.cross() == Some(cross) && here.slot.current == word);
+        let uses = self.sync.reaches_common_word(cross);
+        ensure(sound && uses, "cross-adapter fences", || format!("{cross:?} on {}", self.index.0))
+    }
+
+    /// The fences of several adapters that it has, with its own of each.
+    pub fn parts_in_common(&self) -> impl Iterator<Item = (CrossFenceNumber, FenceNumber)> + '_ {
+        self.sync.members()
+    }
+
+    /// The global handle of a resource, if there is the resource.
+    pub fn global_of_resource(&self, body: ResourceBodyNumber) -> Option<RawHandle> {
+        self.memory.allocations.resource_body(body).map(|body| body.global())
+    }
+
+    /// The global handle of an object without a word in memory, if there is the object.
+    pub fn global_of_sync_object(&self, object: SyncObjectNumber) -> Option<RawHandle> {
+        self.sync.global_of(object)
+    }
+
+    /// The global handles of all that is here.
+    pub fn globals(&self) -> impl Iterator<Item = RawHandle> + '_ {
+        let bodies = self.memory.allocations.resource_bodies().map(|(_, body)| body.global());
+        bodies.chain(self.sync.globals()).filter(|name| *name != RawHandle::NONE)
+    }
+
+    /// The sections in which allocations lie or that they are about to leave, one item for each use.
+    pub fn uses_of_sections(&self) -> impl Iterator<Item = SectionNumber> + '_ {
+        let lain = self.memory.allocations.bodies().filter_map(|(_, body)| body.section);
+        lain.chain(self.memory.ring.leaving_sections())
     }
 }

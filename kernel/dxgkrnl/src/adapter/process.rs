@@ -1,7 +1,7 @@
 //! A process comes to an adapter: its address space, its number at the IOMMU, and what its driver keeps of the addresses for
-//! itself meanwhile (memory §4.6, §4.7). It goes with its last device (`device`).
+//! itself meanwhile (memory §4.6, §4.7); and its private calls to the driver. It goes with its last device (`device`).
 
-use ddi::{CreateProcess, DriverStatus, OsProcess, ReserveGpuVaRange, ReserveGpuVaRangeFlags};
+use ddi::{CreateProcess, DriverStatus, Escape, EscapeFlags, OsProcess, ReserveGpuVaRange, ReserveGpuVaRangeFlags};
 use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::Refusal;
@@ -13,9 +13,11 @@ use crate::adapter::ProcessOnAdapter;
 use crate::adapter::turns::priority_of;
 use crate::driver::{Creating, ProcessRequests};
 use crate::effect::Cx;
+use crate::number::DeviceNumber;
 use crate::owners::ProcessFacts;
 use crate::process::Terms;
 use crate::refusal::{from_driver, no_memory};
+use crate::scheduling::AnyContext;
 
 /// The ranges of addresses that a driver reserves in a process that is being created.
 pub struct ProcessHost<'a> {
@@ -105,5 +107,46 @@ impl Adapter {
             }
         }
         created.map_err(|error| no_memory(format!("page tables of the process: {error}")))
+    }
+}
+
+/// A private call of a process to the driver (`D3DKMTEscape`); `call::escape` has checked what the caller said.
+impl Adapter {
+    /// That the driver may be called, for this device if there is one.
+    ///
+    /// # Errors
+    /// The adapter has stopped, or the device is lost; it sleeps, and the call reaches for it.
+    pub fn may_escape(&self, device: Option<DeviceNumber>, flags: EscapeFlags) -> Result<(), Refusal> {
+        self.life.running()?;
+        if let Some(device) = device {
+            self.device_active(device)?;
+        }
+        // A device that sleeps or is reset has nothing to say, and a driver that touched it would wait for ever.
+        if flags.contains(EscapeFlags::HARDWARE_ACCESS) {
+            self.life.awake()?;
+        }
+        Ok(())
+    }
+
+    /// Calls the driver, which answers in the bytes.
+    ///
+    /// # Errors
+    /// The driver's own.
+    pub fn escape(
+        &mut self,
+        cx: &Cx<'_>,
+        process: ProcessId,
+        (device, context): (Option<DeviceNumber>, Option<AnyContext>),
+        flags: EscapeFlags,
+        private_data: &mut [u8],
+    ) -> Result<(), Refusal> {
+        let process = self.owners.facts_of_process(process).map(|facts| facts.kmd);
+        let device = device.map(|device| self.owners.kmd_of(device));
+        let context = context.map(|context| match context {
+            AnyContext::Hardware(number) => self.contexts[number].kmd,
+            AnyContext::Packets(number) => self.packets[number].kmd,
+        });
+        let mut escape = Escape { process, device, context, flags, private_data };
+        self.driver.call(cx).escape(&mut escape).map_err(from_driver)
     }
 }

@@ -65,6 +65,11 @@ impl Adapter {
         recovers
     }
 
+    /// The driver has answered, and how long it took does not matter.
+    pub fn forgive_late_driver(&mut self, cx: &Cx<'_>) {
+        let _ = self.driver.leaves(cx);
+    }
+
     /// The turn is over, or a reset begins, and the driver has answered. A call that took too long is told; while an engine is to be reset,
     /// which it has kept waiting, it is the end of the adapter. Whether it is.
     // spec: sync §4.4

@@ -5,15 +5,15 @@
 use events::Event;
 use gpu_fence::{FenceId, WaitMode};
 use kmt_calls::{Refusal, Reply, WaitFlags};
-use wddm_types::FencePoint;
+use wddm_types::{FencePoint, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::due::Waiter;
 use crate::effect::{Answer, Cx};
-use crate::number::{DeviceNumber, EventName, FenceNumber, SyncObjectNumber, SyncOpenNumber, Token};
+use crate::number::{DeviceNumber, EventName, FenceNumber, SectionNumber, SyncObjectNumber, SyncOpenNumber, Token};
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
-use crate::sync::SyncNews;
+use crate::sync::{News, SyncNews};
 
 impl Adapter {
     /// `D3DKMTWaitForSynchronizationObjectFromCpu`: blocks, or with an event answers at once and sets it once.
@@ -111,6 +111,11 @@ impl Adapter {
         }
     }
 
+    /// A call has an event set when its turn is over.
+    pub fn set_event(&mut self, event: EventName) {
+        self.due.set_event(event);
+    }
+
     /// A signal of an object without a word in memory; `value` and `rewind` are for a fence.
     pub fn signal_sync_object(&mut self, cx: &mut Cx<'_>, object: SyncObjectNumber, value: u64, rewind: bool) {
         let news = self.sync.signal_object(cx, object, value, rewind);
@@ -127,5 +132,42 @@ impl Adapter {
     pub fn unname_sync_object(&mut self, cx: &mut Cx<'_>, object: SyncObjectNumber) {
         let news = self.sync.unname_object(cx, object);
         self.carry_out_sync(news);
+    }
+}
+
+/// News for the machine, which takes them when the adapter has settled.
+impl Adapter {
+    /// The events to set, in the order in which they fell due.
+    #[must_use]
+    pub fn take_events(&mut self) -> Vec<EventName> {
+        self.due.take_events()
+    }
+
+    /// The global handles to forget.
+    #[must_use]
+    pub fn take_gone_globals(&mut self) -> Vec<RawHandle> {
+        self.due.take_gone_globals()
+    }
+
+    /// The sections that allocations have left, one item for each use that is over.
+    #[must_use]
+    pub fn take_left_sections(&mut self) -> Vec<SectionNumber> {
+        self.due.take_left_sections()
+    }
+
+    /// The kind of news that nothing has taken yet, if any, for the check between calls.
+    pub fn news_left_over(&self) -> Option<&'static str> {
+        self.due.left_over()
+    }
+
+    /// Whether there is anything to tell other adapters.
+    pub fn has_news_for_others(&self) -> bool {
+        self.sync.has_news_for_others()
+    }
+
+    /// Takes the news for other adapters.
+    #[must_use]
+    pub fn take_news_for_others(&mut self) -> Vec<News> {
+        self.sync.take_news_for_others()
     }
 }

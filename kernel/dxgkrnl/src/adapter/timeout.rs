@@ -40,6 +40,11 @@ use crate::scheduling::{Leaving, Suspendable};
 use crate::store::ObjectNumber;
 
 impl Adapter {
+    /// A process has called: requests that were in vain may be repeated.
+    pub fn called(&mut self) {
+        self.vidsch.timeouts.called();
+    }
+
     /// Arranges for the next look, if there is something to look for. After every turn of the machine.
     pub fn arm_timeouts(&mut self, cx: &Cx<'_>) {
         let known = &self.vidsch.timeouts;

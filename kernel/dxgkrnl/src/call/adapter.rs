@@ -1,10 +1,9 @@
 //! Calls on adapters, and what they say of themselves.
 
-use kmt_calls::{AdapterCall, ProcessAccess, Refusal, Reply};
+use kmt_calls::{AdapterCall, FeatureResult, ProcessAccess, Refusal, Reply};
 use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
-use crate::call::info::{info, result_of};
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
 use crate::features;
@@ -17,7 +16,7 @@ impl Turn<'_> {
     pub(super) fn on_adapter(&mut self, cx: &Cx<'_>, call: AdapterCall) -> Result<Answer, Refusal> {
         match call {
             AdapterCall::EnumAdapters => {
-                let named = |adapter: &Adapter| (adapter.luid, adapter.config.name.clone());
+                let named = |adapter: &Adapter| (adapter.luid(), adapter.name().to_owned());
                 done(Reply::Adapters(self.adapters.iter().map(named).collect()))
             }
             // spec: sync §2.10: hAdapter is 0 for global features
@@ -28,7 +27,7 @@ impl Turn<'_> {
                 done(Reply::Feature(result_of(state)))
             }
             AdapterCall::OpenAdapterFromLuid { luid } => {
-                let found = self.adapters.iter().find(|adapter| adapter.luid == luid).map(|adapter| adapter.index);
+                let found = self.adapters.iter().find(|adapter| adapter.luid() == luid).map(Adapter::index);
                 let adapter = found.ok_or_else(|| invalid(format!("no adapter has LUID {:#x}", luid.0)))?;
                 done(Reply::Handle(self.name(Object::Adapter(adapter))?))
             }
@@ -45,7 +44,7 @@ impl Turn<'_> {
             }
             AdapterCall::QueryAdapterInfo { adapter } => {
                 let index = self.adapter(adapter)?;
-                done(Reply::AdapterInfo(info(cx, &self.adapters[index.0 as usize])))
+                done(Reply::AdapterInfo(self.adapters[index.0 as usize].info(cx)))
             }
             AdapterCall::IsFeatureEnabled { adapter, feature } => {
                 let index = self.adapter(adapter)?;
@@ -54,7 +53,7 @@ impl Turn<'_> {
                         "feature {feature:#x} is the machine's: it is asked for without an adapter"
                     )));
                 }
-                let state = self.adapters[index.0 as usize].driver.feature_state(ddi::FeatureId(feature));
+                let state = self.adapters[index.0 as usize].feature_state(ddi::FeatureId(feature));
                 done(Reply::Feature(result_of(state)))
             }
             AdapterCall::QueryVideoMemoryInfo { process, adapter, local } => {
@@ -65,9 +64,19 @@ impl Turn<'_> {
                     ProcessAccess::QUERY_INFORMATION,
                 )?;
                 // spec: memory §9.3
-                self.adapters[index.0 as usize].life.running()?;
+                self.adapters[index.0 as usize].running()?;
                 done(Reply::VideoMemoryInfo(self.adapters[index.0 as usize].video_memory_info(process, local)))
             }
         }
+    }
+}
+
+fn result_of(state: ddi::FeatureState) -> FeatureResult {
+    FeatureResult {
+        version: state.version,
+        enabled: state.enabled,
+        known: state.known,
+        supported_by_driver: state.supported_by_driver,
+        supported_on_current_config: state.supported_on_current_config,
     }
 }

@@ -96,7 +96,7 @@ impl Turn<'_> {
         for request in requests {
             existing.push(match request.existing {
                 None => None,
-                Some(range) => self.sections.pages(self.section(range.section)?, range, index, across)?,
+                Some(range) => Some(self.sections.pages(self.section(range.section)?, range, index, across)?),
             });
         }
         let entered: Vec<SectionNumber> = existing.iter().flatten().map(|(_, section)| *section).collect();
@@ -231,12 +231,12 @@ impl Turn<'_> {
             return Err(invalid("an allocation stands in the list twice"));
         }
         // spec: memory §6.2
-        let mut resources = targets.numbers.iter().map(|number| adapter.memory.allocations[*number].resource);
+        let mut resources = targets.numbers.iter().map(|number| adapter.resource_of(*number));
         let first = resources.next().flatten();
         if resources.any(|resource| resource != first) {
             return Err(invalid("a list with an allocation of a resource has only allocations of that resource"));
         }
-        let names = targets.numbers.iter().flat_map(|number| adapter.memory.allocations[*number].renaming.handles());
+        let names = targets.numbers.iter().flat_map(|number| adapter.instance_handles(*number));
         let names: Vec<RawHandle> = names.chain(target.allocations.iter().copied()).collect();
         let token = self.token;
         let answer = self.adapters[index.0 as usize].destroy_bindings(

@@ -27,11 +27,11 @@ impl Turn<'_> {
             }
             DeviceCall::GetDeviceFault { device } => {
                 let (index, number) = self.device(device)?;
-                done(Reply::DeviceFault(self.adapters[index.0 as usize].owners.fault_of(number)))
+                done(Reply::DeviceFault(self.adapters[index.0 as usize].fault_of(number)))
             }
             DeviceCall::GetDeviceState { device } => {
                 let (index, number) = self.device(device)?;
-                done(Reply::DeviceState(self.adapters[index.0 as usize].owners.state_of(number)))
+                done(Reply::DeviceState(self.adapters[index.0 as usize].state_of(number)))
             }
             DeviceCall::CreatePagingQueue { device, priority, physical_adapter } => {
                 let (index, device) = self.live_device(device)?;
@@ -39,7 +39,7 @@ impl Turn<'_> {
                 let number = adapter.create_paging_queue(cx, device, priority, of)?;
                 let queue = self.name(Object::PagingQueue(index, number))?;
                 let adapter = &self.adapters[index.0 as usize];
-                let open = adapter.sync.only_open(adapter.memory.paging_queues.fence_of(number));
+                let open = adapter.paging_fence_open(number);
                 let fence_handle = self.name(Object::Fence(index, open))?;
                 let fence = self.adapters[index.0 as usize].created_fence(open, fence_handle, Default::default());
                 self.when_mapped(cx, index, Reply::PagingQueue(CreatedPagingQueue { queue, fence }))
@@ -48,7 +48,7 @@ impl Turn<'_> {
                 let (index, number) = self.paging_queue(queue)?;
                 self.touched = Some(index);
                 let adapter = &mut self.adapters[index.0 as usize];
-                let open = adapter.sync.only_open(adapter.memory.paging_queues.fence_of(number));
+                let open = adapter.paging_fence_open(number);
                 adapter.destroy_paging_queue(number);
                 self.forget(queue, Object::Fence(index, open));
                 done(Reply::Done)
@@ -62,7 +62,7 @@ impl Turn<'_> {
         (index, handle): (AdapterIndex, RawHandle),
     ) -> Result<Answer, Refusal> {
         let adapter = &mut self.adapters[index.0 as usize];
-        adapter.life.awake()?;
+        adapter.awake()?;
         let number = adapter.create_device(cx, (self.from, handle), self.process.terms)?;
         adapter.apply_terms(cx, self.from, self.process.terms);
         match self.process.handles.insert(Object::Device(index, number)) {

@@ -2,7 +2,7 @@
 
 use kmt_calls::{DisplayCall, Refusal, Reply};
 
-use crate::adapter::{Adapter, Behind};
+use crate::adapter::Behind;
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
 use crate::object::Object;
@@ -18,13 +18,12 @@ impl Turn<'_> {
             }
             DisplayCall::CheckVidPnExclusiveOwnership { adapter, source } => {
                 let index = self.adapter(adapter)?;
-                self.adapters[index.0 as usize].displays.check_exclusive_ownership(source)?;
+                self.adapters[index.0 as usize].check_exclusive_ownership(source)?;
                 done(Reply::Done)
             }
             DisplayCall::GetPresentState { device, source } => {
                 let (index, device) = self.live_device(device)?;
-                let Adapter { displays, tally, .. } = &self.adapters[index.0 as usize];
-                done(Reply::PresentState(displays.present_state(tally, device, source)))
+                done(Reply::PresentState(self.adapters[index.0 as usize].present_state(device, source)))
             }
             DisplayCall::SetDisplayMode { device, primary } => {
                 let (index, device) = self.live_device(device)?;
@@ -41,13 +40,13 @@ impl Turn<'_> {
             }
             DisplayCall::FlipOnHwQueue { queue, primary, interval } => {
                 let (index, number) = self.live_queue(queue)?;
-                let device = self.adapters[index.0 as usize].queues[number].device;
+                let device = self.adapters[index.0 as usize].device_of_queue(number);
                 let primary = self.listed_allocation(index, device, primary)?;
                 self.adapters[index.0 as usize].present_flip(cx, self.token, Behind::Queue(number), primary, interval)
             }
             DisplayCall::SetQueuedLimit { device, limit } => {
                 let (index, device) = self.live_device(device)?;
-                self.adapters[index.0 as usize].displays.set_queued_limit(cx, device, limit)?;
+                self.adapters[index.0 as usize].set_queued_limit(cx, device, limit)?;
                 done(Reply::Done)
             }
             DisplayCall::WaitForVerticalBlankEvent { device, source } => {

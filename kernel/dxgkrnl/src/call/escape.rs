@@ -2,7 +2,6 @@
 //! called; it does not interpret the bytes. The driver gets a copy of the caller's, and the caller a copy of the driver's when the driver
 //! has succeeded.
 
-use ddi::Escape;
 use kmt_calls::{ESCAPE_BYTES_MAX, ESCAPE_DRIVER_PRIVATE, EscapeCall, EscapeFlags, Refusal, Reply};
 use wddm_types::{AdapterIndex, RawHandle};
 
@@ -10,7 +9,8 @@ use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
 use crate::number::DeviceNumber;
 use crate::object::Object;
-use crate::refusal::{from_driver, invalid, not_supported};
+use crate::refusal::{invalid, not_supported};
+use crate::scheduling::AnyContext;
 
 /// `D3DKMT_ESCAPETYPE`: the last number that has a meaning, and those of the window manager.
 const KIND_LAST: u32 = 39;
@@ -28,19 +28,9 @@ impl Turn<'_> {
         let device = self.escaping_device(index, call.device)?;
         let context = self.escaping_context(index, device, call.context)?;
         let adapter = &mut self.adapters[index.0 as usize];
-        adapter.life.running()?;
-        if let Some(device) = device {
-            adapter.device_active(device)?;
-        }
-        // A device that sleeps or is reset has nothing to say, and a driver that touched it would wait for ever.
-        if flags.contains(ddi::EscapeFlags::HARDWARE_ACCESS) {
-            adapter.life.awake()?;
-        }
+        adapter.may_escape(device, flags)?;
         self.touched = Some(index);
-        let process = adapter.owners.facts_of_process(self.from).map(|facts| facts.kmd);
-        let device = device.map(|device| adapter.owners.kmd_of(device));
-        let mut escape = Escape { process, device, context, flags, private_data: &mut private_data };
-        adapter.driver.call(cx).escape(&mut escape).map_err(from_driver)?;
+        adapter.escape(cx, self.from, (device, context), flags, &mut private_data)?;
         done(Reply::Escaped(private_data))
     }
 
@@ -57,22 +47,18 @@ impl Turn<'_> {
         index: AdapterIndex,
         device: Option<DeviceNumber>,
         handle: RawHandle,
-    ) -> Result<Option<ddi::KmdContext>, Refusal> {
+    ) -> Result<Option<AnyContext>, Refusal> {
         if handle == RawHandle::NONE {
             return Ok(None);
         }
-        let adapter = &self.adapters[index.0 as usize];
-        let (on, owner, kmd) = match self.process.handles.get(handle) {
-            Some(Object::Context(on, number)) if *on == index => {
-                (*on, adapter.contexts[*number].device, adapter.contexts[*number].kmd)
-            }
-            Some(Object::PacketContext(on, number)) if *on == index => {
-                (*on, adapter.packets[*number].device, adapter.packets[*number].kmd)
-            }
+        let context = match self.process.handles.get(handle) {
+            Some(Object::Context(on, number)) if *on == index => AnyContext::Hardware(*number),
+            Some(Object::PacketContext(on, number)) if *on == index => AnyContext::Packets(*number),
             _ => return Err(invalid(format!("{handle:?} names no context of the adapter"))),
         };
         // A context is told with the device that it belongs to.
-        if on == index && device == Some(owner) { Ok(Some(kmd)) } else { Err(invalid("a context of another device")) }
+        let owner = self.adapters[index.0 as usize].device_of_context(context);
+        if device == Some(owner) { Ok(Some(context)) } else { Err(invalid("a context of another device")) }
     }
 }
 

@@ -27,7 +27,7 @@ impl Turn<'_> {
                 driver_protection,
             } => {
                 let (index, queue) = self.paging_queue(paging_queue)?;
-                let device = self.adapters[index.0 as usize].memory.paging_queues.device_of(queue);
+                let device = self.adapters[index.0 as usize].device_of_paging_queue(queue);
                 self.alive(index, device)?;
                 let allocation = match allocation {
                     RawHandle::NONE => None,
@@ -100,15 +100,12 @@ impl Turn<'_> {
     fn space_owner(&mut self, handle: RawHandle) -> Result<(AdapterIndex, DeviceNumber), Refusal> {
         let (index, device) = match self.process.handles.get(handle) {
             Some(&Object::Adapter(index)) => {
-                let adapter = &self.adapters[index.0 as usize];
-                let own = adapter.owners.devices_of(self.from);
-                // One in error stands for the space only when there is no other.
-                let device = own.min_by_key(|number| adapter.device_alive(*number).is_err());
+                let device = self.adapters[index.0 as usize].any_device_of(self.from);
                 let device = device.ok_or_else(|| invalid("the process has no device on the adapter"))?;
                 (index, device)
             }
             Some(&Object::PagingQueue(index, queue)) => {
-                (index, self.adapters[index.0 as usize].memory.paging_queues.device_of(queue))
+                (index, self.adapters[index.0 as usize].device_of_paging_queue(queue))
             }
             _ => return self.live_device(handle),
         };
@@ -124,20 +121,14 @@ impl Turn<'_> {
         device: DeviceNumber,
         handle: RawHandle,
     ) -> Result<UpdateContext, Refusal> {
-        let (on, owner, context) = match self.process.handles.get(handle) {
-            Some(Object::PacketContext(on, number)) => {
-                let known = &self.adapters[on.0 as usize].packets[*number];
-                if !known.addresses {
-                    return Err(invalid("a context that is patched has no addresses to update"));
-                }
-                (*on, known.device, UpdateContext::Packets(*number))
-            }
+        let (on, context) = match self.process.handles.get(handle) {
+            Some(Object::PacketContext(on, number)) => (*on, UpdateContext::Packets(*number)),
             _ => {
                 let (on, number) = self.context(handle)?;
-                let known = &self.adapters[on.0 as usize].contexts[number];
-                (on, known.device, UpdateContext::Hardware(number))
+                (on, UpdateContext::Hardware(number))
             }
         };
+        let owner = self.adapters[on.0 as usize].device_of_updates(context)?;
         if on != index || owner != device {
             return Err(invalid("a context of another device"));
         }

@@ -96,7 +96,7 @@ impl Turn<'_> {
         let open = opened.expect("the data were checked");
         let all = (sync_object, SyncObjectAccess::ALL_ACCESS);
         let (of, request) = ((self.from, Some(device)), OpenSyncObjectRequest::default());
-        let sync = self.adapters[index.0 as usize].sync.open_named_object(cx, of, all, request);
+        let sync = self.adapters[index.0 as usize].open_named_object(cx, of, all, request);
         let sync = sync.expect("the set gives every access");
         Some(Companions { mutex: open, sync_object: (index, sync) })
     }

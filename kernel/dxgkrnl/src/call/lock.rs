@@ -32,7 +32,7 @@ impl Turn<'_> {
                 let adapter = &mut self.adapters[index.0 as usize];
                 let answer = adapter.lock_legacy(cx, self.token, number, allocation, arguments);
                 if let Some(handle) = name.filter(|_| answer.is_err()) {
-                    adapter.memory.allocations.take_name(number);
+                    adapter.take_instance_name(number);
                     self.process.handles.remove(handle);
                 }
                 answer
@@ -61,7 +61,7 @@ impl Turn<'_> {
         let Some(name) = wanted.filter(|_| flags.contains(LockFlags::DISCARD)) else { return Ok(None) };
         let handle = self.name(Object::Instance(index, number, name))?;
         let spare = InstanceName { handle, number: name };
-        self.adapters[index.0 as usize].memory.allocations.give_name(number, own, spare);
+        self.adapters[index.0 as usize].give_instance_name(number, own, spare);
         Ok(Some(handle))
     }
 }

@@ -56,7 +56,7 @@ impl Turn<'_> {
         (paging_queue, list): (RawHandle, &OfferList),
     ) -> Result<Answer, Refusal> {
         let (index, queue) = self.paging_queue(paging_queue)?;
-        let device = self.adapters[index.0 as usize].memory.paging_queues.device_of(queue);
+        let device = self.adapters[index.0 as usize].device_of_paging_queue(queue);
         self.alive(index, device)?;
         let offered = self.offerable(index, device, list)?;
         let adapter = &mut self.adapters[index.0 as usize];
@@ -75,7 +75,7 @@ impl Turn<'_> {
         let (mut numbers, mut parts) = (Vec::new(), Vec::new());
         for handle in resources {
             let resource = self.resource_of(index, device, *handle)?;
-            let members = &self.adapters[index.0 as usize].memory.allocations.resource(resource).allocations;
+            let members = self.adapters[index.0 as usize].members_of(resource);
             parts.push(members.len());
             numbers.extend(members);
         }

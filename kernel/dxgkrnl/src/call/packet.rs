@@ -27,7 +27,7 @@ impl Turn<'_> {
             PacketCall::CreateContext { device, node, engine_affinity, flags, private_data } => {
                 let wanted = Wanted { device, node, engine_affinity, flags, private_data };
                 let (index, number, context) = self.create_packet_context(cx, &wanted, false)?;
-                let info = self.adapters[index.0 as usize].packets[number].info;
+                let info = self.adapters[index.0 as usize].packet_sizes(number);
                 let created = CreatedContext {
                     context,
                     command_buffer_bytes: info.dma_buffer_bytes,
@@ -62,7 +62,7 @@ impl Turn<'_> {
                 let (index, number, device) = self.live_packet_context(context)?;
                 let primaries = self.primaries(index, device, &written_primaries)?;
                 let adapter = &mut self.adapters[index.0 as usize];
-                if adapter.packets[number].null_rendering {
+                if adapter.is_null_rendering(number) {
                     return done(Reply::Queued(adapter.submit_null(cx, number)?));
                 }
                 done(Reply::Queued(adapter.submit_virtual(
@@ -85,10 +85,10 @@ impl Turn<'_> {
         what: Submission,
     ) -> Result<Answer, Refusal> {
         let (index, number, device) = self.live_packet_context(context)?;
-        if self.adapters[index.0 as usize].packets[number].null_rendering {
+        if self.adapters[index.0 as usize].is_null_rendering(number) {
             return done(Reply::Queued(self.adapters[index.0 as usize].submit_null(cx, number)?));
         }
-        let room = self.adapters[index.0 as usize].packets[number].info.allocation_list_entries;
+        let room = self.adapters[index.0 as usize].packet_sizes(number).allocation_list_entries;
         if allocation_list.len() > room as usize {
             return Err(invalid(format!("an allocation list of {}; at most {room}", allocation_list.len())));
         }
@@ -165,9 +165,9 @@ impl Turn<'_> {
         reply: Reply,
     ) -> Answer {
         let adapter = &mut self.adapters[index.0 as usize];
-        match adapter.packets.allocations(number).is_empty() {
-            true => Answer::Done(Ok(reply)),
-            false => adapter.after_ring(cx, self.token, reply),
+        match adapter.has_packet_allocations(number) {
+            true => adapter.after_ring(cx, self.token, reply),
+            false => Answer::Done(Ok(reply)),
         }
     }
 
@@ -183,7 +183,7 @@ impl Turn<'_> {
         handle: RawHandle,
     ) -> Result<(AdapterIndex, PacketContextNumber, DeviceNumber), Refusal> {
         let (index, number) = self.packet_context(handle)?;
-        let device = self.adapters[index.0 as usize].packets[number].device;
+        let device = self.adapters[index.0 as usize].device_of_packets(number);
         self.alive(index, device)?;
         Ok((index, number, device))
     }
@@ -217,7 +217,7 @@ impl Turn<'_> {
         handle: RawHandle,
     ) -> Result<Listed, Refusal> {
         let number = self.allocation(index, handle)?;
-        if self.adapters[index.0 as usize].memory.allocations[number].device == device {
+        if self.adapters[index.0 as usize].device_of_allocation(number) == device {
             return self.instance(index, number, handle);
         }
         let wrong = NtStatus::GRAPHICS_WRONG_ALLOCATION_DEVICE;

@@ -40,7 +40,7 @@ impl Turn<'_> {
             }
             PropertyCall::UpdateAllocationProperty { paging_queue, allocation, request } => {
                 let (index, queue) = self.paging_queue(paging_queue)?;
-                let device = self.adapters[index.0 as usize].memory.paging_queues.device_of(queue);
+                let device = self.adapters[index.0 as usize].device_of_paging_queue(queue);
                 self.alive(index, device)?;
                 let number = self.allocation_of(index, device, allocation)?;
                 self.adapters[index.0 as usize]

@@ -40,8 +40,8 @@ impl Turn<'_> {
             }
             QueueCall::NotifyWorkSubmission { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
-                let queue = self.adapters[index.0 as usize].doorbells.queue_of(number).expect("it has a handle");
-                self.alive(index, self.adapters[index.0 as usize].queues[queue].device)?;
+                let queue = self.adapters[index.0 as usize].queue_of_doorbell(number);
+                self.alive(index, self.adapters[index.0 as usize].device_of_queue(queue))?;
                 self.adapters[index.0 as usize].notify_work_submission(cx, queue);
                 done(Reply::Done)
             }
@@ -82,10 +82,10 @@ impl Turn<'_> {
         let handle = self.name(Object::Context(index, number))?;
         let adapter = &mut self.adapters[index.0 as usize];
         // The allocations that the driver made for the context are there before the process uses it.
-        if adapter.contexts[number].allocations.is_empty() {
-            done(Reply::Handle(handle))
-        } else {
+        if adapter.has_driver_allocations(number) {
             Ok(adapter.after_ring(cx, self.token, Reply::Handle(handle)))
+        } else {
+            done(Reply::Handle(handle))
         }
     }
 
@@ -107,11 +107,10 @@ impl Turn<'_> {
         (flags, mut private_data): (QueueFlags, Vec<u8>),
     ) -> Result<Answer, Refusal> {
         let (index, number) = self.context(context)?;
-        self.alive(index, self.adapters[index.0 as usize].contexts[number].device)?;
+        self.alive(index, self.adapters[index.0 as usize].device_of_hw_context(number))?;
         let queue = self.adapters[index.0 as usize].create_queue(cx, number, flags, &mut private_data)?;
         let adapter = &self.adapters[index.0 as usize];
-        let open = adapter.sync.only_open(adapter.queues[queue].progress);
-        let logs = adapter.queues[queue].logs.detail();
+        let (open, logs) = (adapter.progress_open(queue), adapter.logs_of(queue));
         let (queue, fence_handle) = (self.name(Object::Queue(index, queue))?, self.name(Object::Fence(index, open))?);
         let progress = self.adapters[index.0 as usize].created_fence(open, fence_handle, Default::default());
         let flags = flags | QueueFlags::NATIVE_PROGRESS_FENCE;
@@ -136,7 +135,7 @@ impl Turn<'_> {
         (ring, ring_va, private_data): (RawHandle, GpuVa, Vec<u8>),
     ) -> Result<Answer, Refusal> {
         let (index, number) = self.queue(queue)?;
-        self.alive(index, self.adapters[index.0 as usize].queues[number].device)?;
+        self.alive(index, self.adapters[index.0 as usize].device_of_queue(number))?;
         let ring = self.allocation(index, ring)?;
         let new = NewDoorbell { queue: number, ring, ring_va, private_data };
         let made = self.adapters[index.0 as usize].create_doorbell(cx, new)?;
@@ -160,7 +159,7 @@ impl Turn<'_> {
     ) -> Result<Answer, Refusal> {
         let (index, number) = self.live_queue(queue)?;
         // spec: memory §10.1, row 31: accepted; nothing else of lists is left here
-        let device = self.adapters[index.0 as usize].queues[number].device;
+        let device = self.adapters[index.0 as usize].device_of_queue(number);
         let primaries = self.primaries(index, device, written_primaries)?;
         self.adapters[index.0 as usize].submit_command(cx, number, command, primaries)?;
         done(Reply::Done)

@@ -12,7 +12,7 @@ impl Turn<'_> {
         match call {
             ResidencyCall::MakeResident { paging_queue, allocations, flags } => {
                 let (index, queue) = self.paging_queue(paging_queue)?;
-                self.alive(index, self.adapters[index.0 as usize].memory.paging_queues.device_of(queue))?;
+                self.alive(index, self.adapters[index.0 as usize].device_of_paging_queue(queue))?;
                 let list = self.allocations(index, &allocations)?;
                 self.adapters[index.0 as usize]
                     .make_resident(cx, queue, &list, flags)
@@ -41,7 +41,7 @@ impl Turn<'_> {
                     NtHandleNumber::from_raw(process),
                     ProcessAccess::SET_INFORMATION,
                 )?;
-                self.adapters[index.0 as usize].life.running()?;
+                self.adapters[index.0 as usize].running()?;
                 self.touched = Some(index);
                 self.adapters[index.0 as usize].change_reservation(process, local, reservation_bytes)?;
                 done(Reply::Done)

@@ -38,7 +38,7 @@ impl Turn<'_> {
 
     pub(super) fn live_queue(&mut self, handle: RawHandle) -> Result<(AdapterIndex, QueueNumber), Refusal> {
         let (index, number) = self.queue(handle)?;
-        self.alive(index, self.adapters[index.0 as usize].queues[number].device)?;
+        self.alive(index, self.adapters[index.0 as usize].device_of_queue(number))?;
         Ok((index, number))
     }
 
@@ -145,7 +145,7 @@ impl Turn<'_> {
         handle: RawHandle,
     ) -> Result<AllocationNumber, Refusal> {
         let number = self.allocation(index, handle)?;
-        let owner = self.adapters[index.0 as usize].memory.allocations[number].device;
+        let owner = self.adapters[index.0 as usize].device_of_allocation(number);
         if owner == device { Ok(number) } else { Err(invalid("an allocation of another device")) }
     }
 
@@ -176,7 +176,7 @@ impl Turn<'_> {
             .map(|(handle, value)| {
                 let fence = self.usable_fence(index, *handle, what)?;
                 // spec: sync §1.6
-                adapter.sync.fence(fence).admits(cx.memory, *value)?;
+                adapter.admits_value(cx, fence, *value)?;
                 Ok((fence, *value))
             })
             .collect()
@@ -190,7 +190,7 @@ impl Turn<'_> {
         what: PointUse,
     ) -> Result<FenceNumber, Refusal> {
         match self.fence(handle)? {
-            (adapter, open) if adapter == index => self.adapters[index.0 as usize].sync.usable_fence(open, what),
+            (adapter, open) if adapter == index => self.adapters[index.0 as usize].usable_fence(open, what),
             _ => Err(invalid("a fence of another adapter")),
         }
     }

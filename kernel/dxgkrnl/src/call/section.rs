@@ -5,6 +5,7 @@ use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
+use crate::machine::section;
 use crate::object::Object;
 use crate::scarcity::NotCreated;
 
@@ -21,7 +22,7 @@ impl Turn<'_> {
             }
             SectionCall::Close { section } => {
                 let number = self.section(section)?;
-                self.sections.close(cx, self.adapters, number);
+                section::close(cx, (self.sections, self.adapters), number);
                 self.process.system_handles.remove(section);
                 done(Reply::Done)
             }
@@ -39,7 +40,7 @@ impl Turn<'_> {
             Some(Object::Device(index, _)) => *index,
             _ => self.adapter(adapter)?,
         };
-        self.adapters[index.0 as usize].life.running()?;
+        self.adapters[index.0 as usize].running()?;
         let created = self.section_of(cx, index, size_bytes, given);
         created.map_err(|why| self.not_created(index, why, || Call::Section(call)))
     }
@@ -53,12 +54,12 @@ impl Turn<'_> {
         given: Option<u64>,
     ) -> Result<Answer, NotCreated> {
         self.room.may_commit(size_bytes, 1)?;
-        let adapter = &mut self.adapters[index.0 as usize];
-        let (number, mapped) = self.sections.create(cx, adapter, self.from, size_bytes, given)?;
+        let kept = (&mut *self.sections, &mut self.adapters[..]);
+        let (number, mapped) = section::create(cx, kept, (self.from, index), size_bytes, given)?;
         match self.name(Object::Section(number)) {
             Ok(section) => Ok(done(Reply::Section(CreatedSection { section, mapped }))?),
             Err(refusal) => {
-                self.sections.close(cx, self.adapters, number);
+                section::close(cx, (self.sections, self.adapters), number);
                 Err(refusal.into())
             }
         }

@@ -11,6 +11,7 @@ use crate::cross_adapter::CrossFences;
 use crate::effect::{Answer, Cx};
 use crate::global_handle::Global;
 use crate::keyed_mutex::KeyedMutexes;
+use crate::machine::cross_adapter;
 use crate::nt_handle::Shared;
 use crate::number::{
     CrossFenceNumber, DeviceNumber, FenceOpenNumber, KeyedMutexNumber, NtHandleNumber, ResourceBodyNumber,
@@ -80,7 +81,7 @@ impl Turn<'_> {
             }
         };
         let adapter = &mut self.adapters[index.0 as usize];
-        let monitored = adapter.sync.is_monitored(fence);
+        let monitored = adapter.is_monitored(fence);
         if monitored && native {
             return Err(invalid("a monitored fence of this adapter: OpenSyncObjectFromNtHandle2 opens it"));
         }
@@ -99,20 +100,20 @@ impl Turn<'_> {
         native: bool,
     ) -> Result<Answer, Refusal> {
         let adapter = &mut self.adapters[index.0 as usize];
-        let (word, flags, native_here) = self.cross_fences.lend(cross, adapter);
+        let opener = adapter.as_opener();
+        let (word, flags, native_here) = self.cross_fences.lend(cross, opener);
         if native && !native_here {
-            return Err(match adapter.driver.has_native_fences() {
+            return Err(match opener.has_native_fences {
                 true => invalid("a monitored fence of this adapter: OpenSyncObjectFromNtHandle2 opens it"),
                 false => not_supported("the adapter has no native fences: OpenSyncObjectFromNtHandle2 opens it"),
             });
         }
-        let opened = match adapter.sync.member(cross) {
+        let opened = match adapter.part_in(cross) {
             Some(fence) => adapter.open_shared_fence(cx, device, (fence, access), request)?,
             None => {
                 let opened = adapter.join_fence(cx, device, (word, flags, native_here), access, request)?;
                 if self.cross_fences.is_always_signaled(cross) {
-                    let fence = adapter.sync.open(opened.0).fence;
-                    adapter.signal_always(cx, fence);
+                    adapter.signal_open_always(cx, opened.0);
                 }
                 opened
             }
@@ -171,8 +172,8 @@ impl Turn<'_> {
         Ok(match self.process.handles.get(handle) {
             Some(&Object::Fence(adapter, open)) => {
                 self.alive_fence(adapter, open)?;
-                let fence = self.adapters[adapter.0 as usize].sync.share_fence(open, access)?;
-                match self.adapters[adapter.0 as usize].sync.fence(fence).cross() {
+                let (fence, cross) = self.adapters[adapter.0 as usize].share_fence(open, access)?;
+                match cross {
                     None => Shared::Fence { adapter, fence, access },
                     Some(cross) => {
                         self.cross_fences.name(cross)?;
@@ -183,12 +184,12 @@ impl Turn<'_> {
             Some(&Object::Legacy(adapter, open)) => {
                 self.touched = Some(adapter);
                 let known = &mut self.adapters[adapter.0 as usize];
-                known.life.running()?;
-                Shared::SyncObject { adapter, object: known.sync.share_object(open, access)?, access }
+                known.running()?;
+                Shared::SyncObject { adapter, object: known.share_sync_object(open, access)?, access }
             }
             _ => {
                 let (adapter, body) = self.shareable_resource(handle)?;
-                self.adapters[adapter.0 as usize].memory.allocations.name_resource(body);
+                self.adapters[adapter.0 as usize].name_resource(body);
                 Shared::Resource { adapter, body }
             }
         })
@@ -196,7 +197,7 @@ impl Turn<'_> {
 
     fn shareable_resource(&mut self, handle: RawHandle) -> Result<(AdapterIndex, ResourceBodyNumber), Refusal> {
         let (adapter, number) = self.any_resource(handle)?;
-        let device = self.adapters[adapter.0 as usize].memory.allocations.resource(number).device;
+        let device = self.adapters[adapter.0 as usize].device_of_resource(number);
         self.alive(adapter, device)?;
         Ok((adapter, self.adapters[adapter.0 as usize].may_share_resource(number)?))
     }
@@ -218,9 +219,9 @@ impl Turn<'_> {
             _ => return Err(invalid("with a resource and its keyed mutex goes an object without a word in memory")),
         };
         self.keyed_mutexes.name(keyed_mutex)?;
-        match self.adapters[adapter.0 as usize].sync.share_object(open, SyncObjectAccess::ALL_ACCESS) {
+        match self.adapters[adapter.0 as usize].share_sync_object(open, SyncObjectAccess::ALL_ACCESS) {
             Ok(sync_object) => {
-                self.adapters[adapter.0 as usize].memory.allocations.name_resource(body);
+                self.adapters[adapter.0 as usize].name_resource(body);
                 Ok(Shared::ResourceSet { adapter, body, keyed_mutex, sync_object })
             }
             Err(refusal) => {
@@ -253,7 +254,7 @@ impl Turn<'_> {
     }
 
     fn alive_fence(&mut self, adapter: AdapterIndex, open: FenceOpenNumber) -> Result<(), Refusal> {
-        match self.adapters[adapter.0 as usize].sync.open(open).device {
+        match self.adapters[adapter.0 as usize].device_of_fence_open(open) {
             Some(device) => self.alive(adapter, device),
             None => Err(invalid("a fence of the kernel's own")),
         }
@@ -281,7 +282,7 @@ pub fn unname((adapters, cross_fences, keyed_mutexes): Named<'_>, cx: &mut Cx<'_
             adapters[adapter.0 as usize].unname_sync_object(cx, sync_object);
         }
         Shared::Fence { adapter, fence, .. } => adapters[adapter.0 as usize].unname_fence(cx, fence),
-        Shared::CrossFence { fence, .. } => cross_fences.unname(adapters, cx, fence),
+        Shared::CrossFence { fence, .. } => cross_adapter::unname(cx, (cross_fences, adapters), fence),
         Shared::SyncObject { adapter, object, .. } => adapters[adapter.0 as usize].unname_sync_object(cx, object),
         Shared::Process { .. } | Shared::Ended => {}
     }

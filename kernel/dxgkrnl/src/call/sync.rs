@@ -10,7 +10,9 @@ use wddm_types::{AdapterIndex, NtStatus, RawHandle, VidPnTargetId};
 
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
+use crate::cross_adapter::Wanted;
 use crate::effect::{Answer, Cx};
+use crate::machine::cross_adapter;
 use crate::number::{DeviceNumber, EventName, FenceNumber, NtHandleNumber};
 use crate::object::Object;
 use crate::packet::{PacketContextNumber, Signal};
@@ -111,8 +113,8 @@ impl Turn<'_> {
         let (open, private_data) = match request.flags.contains(FenceFlags::CROSS_ADAPTER) {
             false => self.adapters[index.0 as usize].create_native_fence(cx, device, request, None)?,
             true => {
-                let what = (true, request.flags);
-                self.cross_fences.create(cx, self.adapters, index, what, |cx, adapter, word| {
+                let wanted = Wanted { native: true, by_display: false, flags: request.flags };
+                cross_adapter::create(cx, (self.cross_fences, self.adapters), index, wanted, |cx, adapter, word| {
                     adapter.create_native_fence(cx, device, request, Some(word))
                 })?
             }
@@ -133,8 +135,7 @@ impl Turn<'_> {
         let (index, open) = self.fence(named)?;
         self.touched = Some(index);
         let adapter = &mut self.adapters[index.0 as usize];
-        let device = adapter.sync.open(open).device;
-        if !device.is_some_and(|device| adapter.devices[device].fences.contains(&open)) {
+        if !adapter.is_closed_by_process(open) {
             return Err(invalid("the fence belongs to a queue and goes with it"));
         }
         adapter.close_fence(cx, open);
@@ -184,7 +185,8 @@ impl Turn<'_> {
                     false => create(cx, adapter, None)?,
                     true => {
                         let made = |cx: &mut Cx<'_>, adapter: &mut Adapter, word| create(cx, adapter, Some(word));
-                        self.cross_fences.create(cx, self.adapters, index, (false, flags), made)?
+                        let wanted = Wanted { native: false, by_display: false, flags };
+                        cross_adapter::create(cx, (self.cross_fences, self.adapters), index, wanted, made)?
                     }
                 };
                 let handle = self.name(Object::Fence(index, open))?;
@@ -192,17 +194,17 @@ impl Turn<'_> {
                 return self.when_mapped(cx, index, Reply::MonitoredFence(created));
             }
             SyncObjectKind::MutexObject { owned } => {
-                adapter.sync.create_object(cx, of, flags, LegacyKind::MutexObject { owned })?
+                adapter.create_sync_object(cx, of, flags, LegacyKind::MutexObject { owned })?
             }
             SyncObjectKind::Semaphore { max_count: max, initial_count: initial } => {
-                adapter.sync.create_object(cx, of, flags, LegacyKind::Semaphore { max, initial })?
+                adapter.create_sync_object(cx, of, flags, LegacyKind::Semaphore { max, initial })?
             }
             SyncObjectKind::Fence { value } => {
-                adapter.sync.create_object(cx, of, flags, LegacyKind::Fence { value })?
+                adapter.create_sync_object(cx, of, flags, LegacyKind::Fence { value })?
             }
             SyncObjectKind::CpuNotification { .. } => {
                 let name = EventName { process: self.from, number: event.expect("resolved above") };
-                adapter.sync.create_cpu_notification(cx, of, flags, name)?
+                adapter.create_cpu_notification(cx, of, flags, name)?
             }
             SyncObjectKind::PeriodicMonitoredFence { target, time_100ns, engine_affinity } => {
                 let when = (VidPnTargetId(target), time_100ns);
@@ -213,7 +215,8 @@ impl Turn<'_> {
                     false => create(cx, adapter, None)?,
                     true => {
                         let made = |cx: &mut Cx<'_>, adapter: &mut Adapter, word| create(cx, adapter, Some(word));
-                        self.cross_fences.create_periodic(cx, self.adapters, index, flags, made)?
+                        let wanted = Wanted { native: false, by_display: true, flags };
+                        cross_adapter::create(cx, (self.cross_fences, self.adapters), index, wanted, made)?
                     }
                 };
                 let handle = self.name(Object::Fence(index, open))?;
@@ -270,7 +273,7 @@ impl Turn<'_> {
         if refusal.status == NtStatus::ACCESS_DENIED
             && let Ok(Some(event)) = self.some_event(event)
         {
-            self.adapters[index.0 as usize].due.set_event(event);
+            self.adapters[index.0 as usize].set_event(event);
         }
         refusal
     }
@@ -321,7 +324,7 @@ impl Turn<'_> {
     fn sync_object(&self, index: AdapterIndex, handle: RawHandle, what: PointUse) -> Result<SyncObjectNumber, Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Legacy(adapter, open)) if *adapter == index => {
-                self.adapters[index.0 as usize].sync.usable_object(*open, what)
+                self.adapters[index.0 as usize].usable_sync_object(*open, what)
             }
             Some(Object::Legacy(..)) => Err(invalid("a synchronization object of another adapter")),
             Some(Object::Fence(..)) => Err(invalid("a fence with a word in memory has values of its own")),

@@ -29,7 +29,7 @@ impl Turn<'_> {
         let adapter = &mut self.adapters[index.0 as usize];
         let Some(body) = adapter.shared_by_global(resource) else { return RawHandle::NONE };
         let name = self.globals.name(Global::Resource { adapter: index, body });
-        adapter.memory.allocations.goes_by(body, name);
+        adapter.resource_goes_by(body, name);
         name
     }
 
@@ -44,12 +44,12 @@ impl Turn<'_> {
         let handle = self.name(Object::Legacy(index, open))?;
         let by_global = flags.contains(FenceFlags::SHARED) && !flags.contains(FenceFlags::NT_SECURITY_SHARING);
         let adapter = &mut self.adapters[index.0 as usize];
-        let object = adapter.sync.object_of(open);
+        let object = adapter.sync_object_of(open);
         let global_share = match by_global {
             true => self.globals.name(Global::SyncObject { adapter: index, object }),
             false => RawHandle::NONE,
         };
-        adapter.sync.give_global(object, global_share);
+        adapter.sync_object_goes_by(object, global_share);
         Ok(CreatedSyncObject { object: handle, global_share })
     }
 
@@ -61,8 +61,8 @@ impl Turn<'_> {
         };
         self.touched = Some(index);
         let adapter = &mut self.adapters[index.0 as usize];
-        adapter.life.running()?;
-        let open = adapter.sync.open_global_object(cx, self.from, object);
+        adapter.running()?;
+        let open = adapter.open_global_object(cx, self.from, object);
         done(Reply::Handle(self.name(Object::Legacy(index, open))?))
     }
 
@@ -72,7 +72,7 @@ impl Turn<'_> {
         match self.nt_handles.named(handle)? {
             Shared::SyncObject { adapter: index, object, access } => {
                 self.touched = Some(index);
-                self.adapters[index.0 as usize].life.running()?;
+                self.adapters[index.0 as usize].running()?;
                 self.open_named(cx, index, None, (object, access), OpenSyncObjectRequest::default())
             }
             Shared::Fence { .. } | Shared::CrossFence { .. } => {
@@ -94,7 +94,7 @@ impl Turn<'_> {
         request: OpenSyncObjectRequest,
     ) -> Result<Answer, Refusal> {
         let adapter = &mut self.adapters[index.0 as usize];
-        let open = adapter.sync.open_named_object(cx, (self.from, device), object, request)?;
+        let open = adapter.open_named_object(cx, (self.from, device), object, request)?;
         done(Reply::Handle(self.name(Object::Legacy(index, open))?))
     }
 }

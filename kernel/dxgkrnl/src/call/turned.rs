@@ -30,7 +30,7 @@ impl<T> Turned<T> {
             };
             match self.touched {
                 Some(adapter) => {
-                    machine.adapters[adapter.0 as usize].tally.call_refused();
+                    machine.adapters[adapter.0 as usize].call_refused();
                     cx.emit(adapter, refused);
                 }
                 None => cx.emit_of_all(refused),

@@ -85,9 +85,8 @@ impl Machine {
 
     fn used(&self, cx: &Cx<'_>, process: ProcessId, kind: Kind) -> u64 {
         let known = self.processes.get(&process);
-        let on_adapters =
-            self.adapters.iter().map(|adapter| (adapter.memory.committing.committed(), adapter.files_of_one(cx)));
-        let all = on_adapters.chain([(&self.sections.commitments, 1)]);
+        let on_adapters = self.adapters.iter().map(|adapter| (adapter.committed(), adapter.files_of_one(cx)));
+        let all = on_adapters.chain([(self.sections.committed(), 1)]);
         let committed = || all.map(|(commitments, files)| (commitments.of(process), files));
         match kind {
             Kind::Handles => {
@@ -101,7 +100,7 @@ impl Machine {
                 let files: u64 = committed().map(|(committed, files)| committed.files * files).sum();
                 files + self.nt_handles.kept_for(process)
             }
-            Kind::Queued => self.adapters.iter().map(|adapter| adapter.vidsch.queues.unfinished_of(process.0)).sum(),
+            Kind::Queued => self.adapters.iter().map(|adapter| adapter.unfinished_of(process)).sum(),
         }
     }
 }

@@ -35,7 +35,7 @@ impl Machine {
         self.check_named_resources()?;
         self.check_cross_adapter()?;
         self.check_sections()?;
-        self.adapters.iter().try_for_each(|adapter| adapter.check_invariants(&self.sections.lent_by(adapter.index)))
+        self.adapters.iter().try_for_each(|adapter| adapter.check_invariants(&self.sections.lent_by(adapter.index())))
     }
 
     /// That no object has two handles is checked with the handles.

@@ -90,7 +90,7 @@ impl Machine {
             adapter.process_died(cx, id);
             adapter.settle(cx);
         }
-        self.sections.close_all_of(cx, &mut self.adapters, id);
+        self.close_sections_of(cx, id);
         for gone in self.keyed_mutexes.close_all_of(cx, id) {
             self.globals.forget(gone);
         }
@@ -101,7 +101,7 @@ impl Machine {
         }
         cx.emit_of_all(Event::ProcessDied { process: id.0 });
         self.blocked.retain(|(process, ..)| *process != id);
-        self.forget_lacking(id);
+        self.lacking.forget(id);
         self.reap_dead_processes(cx);
         self.after_turn(cx);
     }

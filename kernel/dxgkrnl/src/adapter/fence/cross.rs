@@ -13,12 +13,13 @@
 use ddi::FenceType;
 use events::Event;
 use kmt_calls::{FenceFlags, OpenSyncObjectRequest, Refusal, SyncObjectAccess};
-use wddm_types::{PAGE_BYTES, PageRun, Pages};
+use wddm_types::{AdapterIndex, PAGE_BYTES, PageRun, Pages};
 
 use super::lifetime::{NewFence, NewMonitored};
 use super::open::Opened;
 use crate::adapter::Adapter;
 use crate::breach::Breach;
+use crate::cross_adapter::Opener;
 use crate::effect::Cx;
 use crate::number::{CrossFenceNumber, DeviceNumber, FenceNumber};
 use crate::refusal::no_memory;
@@ -64,6 +65,58 @@ impl Adapter {
         Ok(run)
     }
 
+    /// The fence to which they belonged has gone.
+    pub fn give_common_pages_back(&mut self, cx: &Cx<'_>, page: PageRun) {
+        let clients = cx.platform(self.index).clients();
+        self.driver.pages().give_back(clients, page);
+    }
+
+    /// This adapter, for the fences that it opens.
+    pub fn as_opener(&self) -> Opener {
+        Opener {
+            adapter: self.index,
+            has_native_fences: self.driver.has_native_fences(),
+            has_inbox: self.sync.inbox().is_some(),
+        }
+    }
+
+    /// Whether native fences of several adapters have a MonitoredValue that all share.
+    pub fn has_linear_storage(&self) -> bool {
+        self.sync.has_linear_storage()
+    }
+
+    /// The adapter's own fence of one that several have, if it has one.
+    pub fn part_in(&self, cross: CrossFenceNumber) -> Option<FenceNumber> {
+        self.sync.member(cross)
+    }
+
+    /// Whether it has one.
+    pub fn has_part_in(&self, cross: CrossFenceNumber) -> bool {
+        self.sync.member(cross).is_some()
+    }
+
+    /// Whether anything here reaches the word of such a fence.
+    pub fn reaches_common_word(&self, cross: CrossFenceNumber) -> bool {
+        self.sync.reaches_common_word(cross)
+    }
+
+    /// Whether an engine's signal of it reaches another adapter without the processor.
+    pub fn rings(&self, cross: CrossFenceNumber, to: usize) -> bool {
+        self.sync.rings(cross, to)
+    }
+
+    /// Of an adapter that has the fence: whether peers' doorbells reach it, and the least value that is waited for here.
+    pub fn waits_for(&self, cross: CrossFenceNumber) -> Option<(bool, Option<u64>)> {
+        let number = self.sync.member(cross)?;
+        let rings = self.sync.inbox().is_some() && !self.sync.is_monitored(number) && !self.life.has_stopped();
+        Some((rings, self.sync.earliest_of(number)))
+    }
+
+    /// The creator keeps the fence of a display's signals without an open here.
+    pub fn keep_fence(&mut self, cross: CrossFenceNumber) {
+        self.sync.keep_fence(cross);
+    }
+
     /// Whether engines of an adapter without native fences may store to a word that others read as 64 bits.
     // spec: sync §3.13: without 64-bit atomics only packets signal it
     pub fn reaches_common_words(&self) -> bool {
@@ -72,7 +125,12 @@ impl Adapter {
 
     /// Sets which peers hear of a fence's signals by doorbells, and the least value that is waited for where they reach.
     // spec: sync §3.18
-    pub fn agree(
+    pub fn agree(&mut self, cx: &mut Cx<'_>, cross: CrossFenceNumber, peers: u64, elsewhere: Option<u64>) {
+        let agreed = self.agree_with_driver(cx, cross, peers, elsewhere);
+        self.heed(cx, agreed);
+    }
+
+    fn agree_with_driver(
         &mut self,
         cx: &mut Cx<'_>,
         cross: CrossFenceNumber,
@@ -119,5 +177,37 @@ impl Adapter {
             return Ok(());
         }
         self.sync.notify(self.driver.call(cx), cx.memory, numbers)
+    }
+}
+
+/// The adapter's doorbells for its peers, out of a page of the kernel and with the driver (sync §3.18).
+impl Adapter {
+    /// Gives the adapter an inbox, if its driver has doorbells, its fences are native and its number has a lane. One for which there is
+    /// no page goes without.
+    // spec: sync §3.18: a capability of both, else sync §3.12
+    pub fn make_inbox(&mut self, cx: &Cx<'_>) {
+        let number = self.index.0;
+        let Some(caps) = self.driver.facets().peer_doorbells.filter(|_| self.driver.has_native_fences()) else {
+            return;
+        };
+        if u64::from(number) >= shared_words::peer::LANES {
+            return;
+        }
+        let Some(page) = self.take_kernel_pages(cx, Pages(1)) else { return };
+        cx.memory.fill(page.first * PAGE_BYTES, PAGE_BYTES, 0);
+        self.sync.give_inbox(page, caps.linear_storage);
+        self.driver.call(cx).peer_doorbells().expect("it has them").set_inbox(number, page.first * PAGE_BYTES);
+    }
+
+    /// The address of its inbox, if it has one.
+    pub fn inbox(&self) -> Option<u64> {
+        self.sync.inbox()
+    }
+
+    /// Tells the driver where another adapter's inbox is.
+    pub fn connect_peer(&mut self, cx: &Cx<'_>, peer: AdapterIndex, inbox: u64) {
+        if let Some(doorbells) = self.driver.call(cx).peer_doorbells().filter(|_| self.sync.inbox().is_some()) {
+            doorbells.connect_peer(peer.0, inbox);
+        }
     }
 }

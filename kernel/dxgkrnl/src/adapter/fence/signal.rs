@@ -12,7 +12,7 @@ use super::moved::MonitoredWords;
 use crate::adapter::Adapter;
 use crate::breach::Breach;
 use crate::effect::Cx;
-use crate::number::FenceNumber;
+use crate::number::{FenceNumber, FenceOpenNumber};
 use crate::store::ObjectNumber;
 use crate::sync::{Fence, News};
 
@@ -137,6 +137,12 @@ impl Adapter {
         let sampled = self.sync.end_waits_on_sealed(number);
         self.release(cx, sampled.released);
         self.publish(cx, sampled.updates);
+    }
+
+    /// The same of a fence by an open of it.
+    pub fn signal_open_always(&mut self, cx: &mut Cx<'_>, open: FenceOpenNumber) {
+        let fence = self.sync.open(open).fence;
+        self.signal_always(cx, fence);
     }
 
     /// Readers see the largest value, and the driver passes every wait.

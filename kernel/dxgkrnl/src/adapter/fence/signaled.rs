@@ -26,7 +26,7 @@ use crate::effect::Cx;
 use crate::number::{DeviceNumber, FenceNumber, QueueNumber};
 use crate::queue::Queue;
 use crate::store::ObjectNumber;
-use crate::sync::News;
+use crate::sync::{News, UnreportedFence};
 
 /// The queues whose logs the kernel reads, and the fences that it looks at for lack of a log.
 #[derive(Default)]
@@ -214,6 +214,12 @@ impl Adapter {
             opened.chain(progress).chain(paging)
         });
         fences.filter(|fence| self.sync.is_waited_native(*fence)).collect()
+    }
+
+    /// Native fences with waiters that have passed a waiter's value, and of which the driver has told nothing, with CurrentValue and
+    /// MonitoredValue.
+    pub fn unreported_fences(&self, cx: &Cx<'_>) -> Vec<UnreportedFence> {
+        self.sync.unreported_fences(cx.memory)
     }
 
     fn process_of_queue(&self, queue: &Queue) -> ProcessId {

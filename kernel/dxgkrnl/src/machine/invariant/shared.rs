@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vidmm::BrokenInvariant;
 use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::adapter::Adapter;
@@ -18,8 +17,8 @@ impl Machine {
     /// Between two calls no adapter has news that it, or the machine, has not carried out.
     pub(super) fn check_news(&self) -> Checked {
         self.adapters.iter().try_for_each(|adapter| {
-            let left = adapter.due.left_over();
-            ensure(left.is_none(), "due", || format!("adapter {} still has {left:?}", adapter.index.0))
+            let left = adapter.news_left_over();
+            ensure(left.is_none(), "due", || format!("adapter {} still has {left:?}", adapter.index().0))
         })
     }
 
@@ -28,7 +27,7 @@ impl Machine {
     // spec: sync §2.2, sync §3.4
     pub(super) fn check_sync_objects(&self) -> Checked {
         for adapter in &self.adapters {
-            let index = adapter.index;
+            let index = adapter.index();
             let names = |number: SyncObjectNumber| {
                 let names = |shared: &Shared| match *shared {
                     Shared::SyncObject { adapter, object, .. } => (adapter, object) == (index, number),
@@ -37,26 +36,22 @@ impl Machine {
                 };
                 self.nt_handles.iter().filter(|(_, handle)| names(&handle.object)).count()
             };
-            adapter.sync.check_objects(names).map_err(|place| BrokenInvariant { rule: "sync objects", place })?;
+            adapter.check_sync_objects(names)?;
         }
         let known = |object: &Global| {
             let name = match *object {
-                Global::Resource { adapter, body } => {
-                    self.adapters[adapter.0 as usize].memory.allocations.resource_body(body).map(|body| body.global())
+                Global::Resource { adapter, body } => self.adapters[adapter.0 as usize].global_of_resource(body),
+                Global::SyncObject { adapter, object } => {
+                    self.adapters[adapter.0 as usize].global_of_sync_object(object)
                 }
-                Global::SyncObject { adapter, object } => self.adapters[adapter.0 as usize].sync.global_of(object),
                 Global::KeyedMutex { mutex } => self.keyed_mutexes.get(mutex).map(|mutex| mutex.global),
             };
             name.unwrap_or_default()
         };
         let wrong = self.globals.iter().find(|(name, object)| known(object) != *name);
         ensure(wrong.is_none(), "sync objects", || format!("a global handle of what is not there: {wrong:?}"))?;
-        let of = |adapter: &Adapter| {
-            let bodies = adapter.memory.allocations.resource_bodies().map(|(_, body)| body.global());
-            bodies.chain(adapter.sync.globals()).collect::<Vec<_>>()
-        };
         let names: BTreeSet<RawHandle> = self.globals.iter().map(|(name, _)| name).collect();
-        let lost = self.adapters.iter().flat_map(of).find(|name| *name != RawHandle::NONE && !names.contains(name));
+        let lost = self.adapters.iter().flat_map(Adapter::globals).find(|name| !names.contains(name));
         ensure(lost.is_none(), "sync objects", || format!("the machine does not know {lost:?}"))
     }
 
@@ -70,10 +65,8 @@ impl Machine {
             }
         }
         for adapter in &self.adapters {
-            for (number, body) in adapter.memory.allocations.resource_bodies() {
-                let names = named.remove(&(adapter.index, number)).unwrap_or_default();
-                ensure(names == body.names(), "names", || format!("{number:?} has {names} names: {body:?}"))?;
-            }
+            let index = adapter.index();
+            adapter.check_names_of_resources(|body| named.remove(&(index, body)).unwrap_or_default())?;
         }
         ensure(named.is_empty(), "names", || format!("NT handles name resources that there are not: {named:?}"))
     }
@@ -113,19 +106,13 @@ impl Machine {
         for (number, fence) in self.cross_fences.iter() {
             let names = |object: &Shared| matches!(object, Shared::CrossFence { fence, .. } if *fence == number);
             let named = self.nt_handles.iter().filter(|(_, handle)| names(&handle.object)).count();
-            let reached = self.adapters.iter().any(|adapter| adapter.sync.reaches_common_word(number));
+            let reached = self.adapters.iter().any(|adapter| adapter.reaches_common_word(number));
             let sound = named == fence.names() as usize && (named > 0 || reached);
             ensure(sound, "cross-adapter fences", || format!("{number:?} has {named} names: {fence:?}"))?;
-            for adapter in &self.adapters {
-                let Some(member) = adapter.sync.member(number) else { continue };
-                let here = adapter.sync.fence_if_there(member);
-                let sound = here.is_some_and(|here| here.cross() == Some(number) && here.slot.current == fence.word());
-                let uses = adapter.sync.reaches_common_word(number);
-                ensure(sound && uses, "cross-adapter fences", || format!("{number:?} on {}", adapter.index.0))?;
-            }
+            self.adapters.iter().try_for_each(|adapter| adapter.check_part_in(number, fence.word()))?;
         }
         let known = |number: &CrossFenceNumber| self.cross_fences.iter().any(|(known, _)| known == *number);
-        let unknown = self.adapters.iter().flat_map(|adapter| adapter.sync.members()).find(|(cross, _)| !known(cross));
+        let unknown = self.adapters.iter().flat_map(Adapter::parts_in_common).find(|(cross, _)| !known(cross));
         ensure(unknown.is_none(), "cross-adapter fences", || format!("an adapter has {unknown:?}, which there is not"))
     }
 
@@ -134,9 +121,7 @@ impl Machine {
     pub(super) fn check_sections(&self) -> Checked {
         let mut inside: BTreeMap<SectionNumber, u32> = BTreeMap::new();
         for adapter in &self.adapters {
-            let lain = adapter.memory.allocations.bodies().filter_map(|(_, body)| body.section);
-            lain.chain(adapter.memory.ring.leaving_sections())
-                .for_each(|section| *inside.entry(section).or_default() += 1);
+            adapter.uses_of_sections().for_each(|section| *inside.entry(section).or_default() += 1);
         }
         for (number, section) in self.sections.iter() {
             let users = inside.remove(&number).unwrap_or_default() + u32::from(section.holder().is_some());
@@ -145,7 +130,7 @@ impl Machine {
         }
         let mut sums = Commitments::default();
         self.sections.iter().for_each(|(_, section)| sums.charge(section.process(), section.size_bytes()));
-        let counted = &self.sections.commitments;
+        let counted = self.sections.committed();
         ensure(sums.iter().eq(counted.iter()), "quotas", || format!("{sums:?} in sections, counted {counted:?}"))?;
         ensure(inside.is_empty(), "sections", || format!("allocations lie in what there is not: {inside:?}"))
     }

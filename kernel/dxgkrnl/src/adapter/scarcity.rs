@@ -1,0 +1,103 @@
+//! What the machine asks of an adapter for the limits that it holds processes to: what pending destructions give back, for the calls that
+//! wait for it (`crate::scarcity`), and what is used.
+
+use gpu_fence::WaitMode;
+use wddm_types::{PAGE_BYTES, Pages, ProcessId};
+
+use crate::adapter::Adapter;
+use crate::due::Waiter;
+use crate::effect::Cx;
+use crate::number::SectionNumber;
+use crate::quota::{Commitments, QuotaLeft};
+use crate::scarcity::Stamp;
+
+impl Adapter {
+    /// How the adapter's memory stands.
+    pub fn memory_stamp(&self) -> Stamp {
+        Stamp {
+            returned: self.vidmm.returned_pages(),
+            free: self.vidmm.free_system_pages(),
+            dying: self.memory.allocations.destructions(),
+            stopped: self.life.has_stopped(),
+        }
+    }
+
+    /// Has the hardware tell when pending destructions are over: else the kernel finds them so with some later turn.
+    pub fn watch_destructions(&mut self, cx: &mut Cx<'_>) {
+        for after in self.memory.allocations.watch() {
+            if self.begin_wait(cx, &after, WaitMode::All, Waiter::Burial) {
+                self.due.wait_ended(Waiter::Burial);
+            }
+        }
+        self.memory.ring.watch_returns();
+    }
+
+    /// Calls `each` with the creator and the bytes of what it has committed and pending destructions give back.
+    pub fn each_ending(&self, mut each: impl FnMut(ProcessId, u64)) {
+        for binding in self.memory.allocations.ending() {
+            let body = self.memory.allocations.body_of(binding.vidmm);
+            if body.section.is_none() {
+                each(body.creator, self.vidmm.allocation_bytes(binding.vidmm));
+            }
+            for instance in binding.renaming.former() {
+                each(body.creator, self.vidmm.allocation_bytes(instance.vidmm));
+            }
+        }
+    }
+
+    /// Pages that pending destructions give back to the adapter's share. The memory manager does not know yet that former instances of
+    /// destroyed allocations go.
+    pub fn returning_pages(&self) -> u64 {
+        let former = self.memory.allocations.ending().flat_map(|binding| binding.renaming.former());
+        let of_instances = former.map(|instance| self.vidmm.allocation_bytes(instance.vidmm) / PAGE_BYTES);
+        self.vidmm.returning_pages().0 + of_instances.sum::<u64>()
+    }
+
+    /// Whether there is memory for so many pages of backing stores now.
+    pub fn can_back(&self, wanted: Pages) -> bool {
+        self.vidmm.can_back(wanted)
+    }
+
+    /// A creation waits for pending destructions beyond its turn.
+    pub fn creation_waits(&mut self) {
+        self.tally.creation_waits();
+    }
+
+    /// The sections of destroyed allocations, one item for each allocation that is on its way out of it.
+    pub fn ending_uses_of_sections(&self) -> impl Iterator<Item = SectionNumber> {
+        let destroyed = self
+            .memory
+            .allocations
+            .ending()
+            .filter_map(|binding| self.memory.allocations.body_of(binding.vidmm).section);
+        destroyed.chain(self.memory.ring.leaving_sections()).chain(self.due.left_sections())
+    }
+}
+
+/// What a process has here, what a call may commit, and how much paging work is outstanding (`crate::quota`).
+impl Adapter {
+    /// Memory that processes have committed here.
+    pub fn committed(&self) -> &Commitments {
+        self.memory.committing.committed()
+    }
+
+    /// Packets of a process that hardware queues hold back.
+    pub fn unfinished_of(&self, process: ProcessId) -> u64 {
+        self.vidsch.queues.unfinished_of(process.0)
+    }
+
+    /// A call begins that may commit this here.
+    pub fn limit_commitments(&mut self, left: QuotaLeft) {
+        self.memory.committing.call_begins(left);
+    }
+
+    /// It is over: deferred work belongs to no call, so no quota limits it.
+    pub fn lift_limit(&mut self) {
+        self.memory.committing.call_ends();
+    }
+
+    /// Paging works that it has not carried out; none where it was stopped.
+    pub fn outstanding_works(&self) -> u64 {
+        if self.life.has_stopped() { 0 } else { self.memory.ring.outstanding() }
+    }
+}

@@ -1,0 +1,122 @@
+//! The machine judges the calls that lack memory: by what adapters and sections are about to give back, and by what they have (the law
+//! is `crate::scarcity`'s).
+
+use std::collections::BTreeMap;
+
+use kmt_calls::Refusal;
+use wddm_types::{PAGE_BYTES, Pages, ProcessId};
+
+use crate::effect::{Answer, Cx, Effect, Token};
+use crate::machine::Machine;
+use crate::number::SectionNumber;
+use crate::quota::Committed;
+use crate::scarcity::{Lack, Lacking, Waiting};
+
+impl Machine {
+    /// Whether pending destructions give back enough of what a call lacks.
+    pub(crate) fn is_coming(&self, cx: &Cx<'_>, from: ProcessId, lacking: &Lacking) -> bool {
+        let adapter = &self.adapters[lacking.adapter.0 as usize];
+        if adapter.has_stopped() {
+            return false;
+        }
+        let sections = self.ending_sections();
+        match lacking.lack {
+            Lack::Pages(wanted) => {
+                let of_adapter = sections.iter().filter_map(|number| self.sections.get(*number));
+                let of_adapter = of_adapter.filter(|section| section.creator() == lacking.adapter);
+                let of_sections: u64 = of_adapter.map(|section| section.size_bytes() / PAGE_BYTES).sum();
+                let coming = adapter.returning_pages() + of_sections;
+                coming > 0 && adapter.can_back(Pages(wanted.0.saturating_sub(coming)))
+            }
+            Lack::Quota(kind, wanted) => {
+                let mut ending: BTreeMap<ProcessId, Committed> = BTreeMap::new();
+                let mut add = |process, bytes, files| {
+                    let of_process = ending.entry(process).or_default();
+                    of_process.bytes += bytes;
+                    of_process.files += files;
+                };
+                for adapter in &self.adapters {
+                    let files = adapter.files_of_one(cx);
+                    adapter.each_ending(|process, bytes| add(process, bytes, files));
+                }
+                for section in sections.iter().filter_map(|number| self.sections.get(*number)) {
+                    add(section.process(), section.size_bytes(), 1);
+                }
+                !ending.is_empty() && self.fits_behind(cx, from, kind, wanted, &ending)
+            }
+        }
+    }
+
+    /// A call waits for what it lacks.
+    pub(crate) fn wait_for_memory(&mut self, from: ProcessId, token: Token, lacking: Lacking, refusal: Refusal) {
+        self.lacking.begin(from, token, lacking, refusal);
+    }
+
+    /// Counts a call that waits beyond the turn that it was made in.
+    pub(crate) fn count_lacking(&mut self, token: Token) {
+        if let Some(adapter) = self.lacking.newest(token) {
+            self.adapters[adapter.0 as usize].creation_waits();
+        }
+    }
+
+    /// Ends the wait of a call that lacks memory: the caller knows that nothing will happen any more that could end the destructions.
+    /// `None`: this call waits for something else, or not at all.
+    pub fn give_up_memory(&mut self, token: Token) -> Option<Refusal> {
+        self.lacking.give_up(token)
+    }
+
+    /// Tries waiting calls again, oldest first, where memory has returned or none is coming any more.
+    pub(crate) fn retry_lacking(&mut self, cx: &mut Cx<'_>) {
+        while !self.lacking.is_empty() {
+            for index in self.lacking.adapters() {
+                let adapter = &mut self.adapters[index.0 as usize];
+                adapter.watch_destructions(cx);
+                adapter.settle(cx);
+            }
+            self.carry_news(cx);
+            let mut tried = false;
+            for waiting in self.lacking.take() {
+                let stamp = self.adapters[waiting.lacking.adapter.0 as usize].memory_stamp();
+                if waiting.was_seen_so(stamp) || !self.may_go_on(cx, &waiting) {
+                    self.lacking.go_on(waiting, stamp);
+                    continue;
+                }
+                tried = true;
+                let Waiting { from, token, lacking, .. } = waiting;
+                if let Answer::Done(result) = crate::call::dispatch(self, cx, from, token, lacking.call) {
+                    cx.effects.push(Effect::Answer { token, result });
+                }
+                self.carry_news(cx);
+                self.lacking.tried(token, stamp);
+            }
+            if !tried {
+                break;
+            }
+        }
+    }
+
+    /// Whether a call is to be tried: it fits now, or nothing is coming any more.
+    fn may_go_on(&self, cx: &Cx<'_>, waiting: &Waiting) -> bool {
+        let fits = match waiting.lacking.lack {
+            // A call that did not fit though there were pages enough asks for them in one piece.
+            Lack::Pages(wanted) => self.adapters[waiting.lacking.adapter.0 as usize].can_back(wanted),
+            Lack::Quota(kind, wanted) => self.room_of(cx, waiting.from, &[kind]).left(kind) >= wanted,
+        };
+        fits || !self.is_coming(cx, waiting.from, &waiting.lacking)
+    }
+
+    /// Sections whose handles are closed and whose allocations are all destroyed.
+    fn ending_sections(&self) -> Vec<SectionNumber> {
+        let mut leaving: BTreeMap<SectionNumber, u32> = BTreeMap::new();
+        for adapter in &self.adapters {
+            for section in adapter.ending_uses_of_sections() {
+                *leaving.entry(section).or_default() += 1;
+            }
+        }
+        let ends = |(number, uses): (SectionNumber, u32)| {
+            let section = self.sections.get(number)?;
+            (section.holder().is_none() && section.users() == uses).then_some(number)
+        };
+        leaving.into_iter().filter_map(ends).collect()
+    }
+}
