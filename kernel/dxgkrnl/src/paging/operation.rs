@@ -1,16 +1,20 @@
-//! The memory manager's operations as the driver's (memory §3.4). The only file that knows both.
+//! The memory manager's operations as the driver's (memory §3.4). Only this room knows both; `content` has what moves and
+//! fills content.
+
+mod content;
 
 use std::collections::BTreeMap;
 
 use ddi::{
-    Adl, AllocNotice, CopyEntries, FenceResidency, KmdAllocation, KmdDevice, KmdProcess, Mdl, PageTableUpdateMode,
-    PagingOp, Pte, TransferEnd, TransferFlags, VirtualDirection, VirtualTransferFlags,
+    Adl, AllocNotice, CopyEntries, FenceResidency, KmdDevice, KmdProcess, Mdl, PageTableUpdateMode, PagingOp, Pte,
+    TransferEnd,
 };
 use gpu_fence::FenceId;
-use vidmm::{DeviceId, Direction, Form, Operation, Part, ScratchSlot, SpaceId, VidMm};
+use vidmm::{DeviceId, Operation, Part, ScratchSlot, SpaceId, VidMm};
 use wddm_types::{GpuVa, PAGE_BYTES};
 
 use crate::owners::Owners;
+use content::{fill, relocation, transfer};
 
 /// The driver's handles of what operations name.
 pub struct Names<'a> {
@@ -23,6 +27,12 @@ pub struct Names<'a> {
 }
 
 impl Names<'_> {
+    /// A process.
+    fn process(&self, space: SpaceId) -> KmdProcess {
+        // PANIC: a space leaves the table only after the ring has got past every operation on it.
+        self.spaces[&space]
+    }
+
     /// A device; `None` when it is gone already and only its memory is still under way.
     fn device(&self, id: Option<DeviceId>) -> Option<KmdDevice> {
         let id = id?;
@@ -53,63 +63,11 @@ pub(super) fn as_paging_op<'a>(
     mode: PageTableUpdateMode,
     asked: Asked<'a>,
 ) -> PagingOp<'a> {
-    // PANIC: a space leaves the table only after the ring has got past every operation on it.
-    let process = |space: &SpaceId| names.spaces[space];
-    let table_va = |table| match mode {
-        PageTableUpdateMode::GpuVirtual => names.vidmm.table_va(table),
-        PageTableUpdateMode::CpuVirtual | PageTableUpdateMode::GpuPhysical => GpuVa::NULL,
-    };
     match operation {
-        Operation::Transfer { allocation, allocation_offset, direction, .. } => match asked.windows {
-            None => transfer(operation, asked),
-            Some(windows) => {
-                let direction = match direction {
-                    Direction::In => VirtualDirection::SystemToLocal,
-                    Direction::Out => VirtualDirection::LocalToSystem,
-                };
-                virtual_transfer((*allocation, *allocation_offset), names, asked, windows, direction)
-            }
-        },
-        Operation::Relocate { allocation, allocation_offset, .. } => match asked.windows {
-            None => relocation(operation, asked),
-            Some(windows) => virtual_transfer(
-                (Some(*allocation), *allocation_offset),
-                names,
-                asked,
-                windows,
-                VirtualDirection::LocalToLocal,
-            ),
-        },
-        Operation::Fill { allocation, allocation_offset, pattern, segment, address, .. } => match asked.windows {
-            None => PagingOp::Fill {
-                allocation: *allocation,
-                size_bytes: asked.part.size_bytes,
-                pattern: *pattern,
-                segment: *segment,
-                address: address + asked.part.offset_bytes,
-            },
-            Some(windows) => PagingOp::VirtualFill {
-                allocation: *allocation,
-                allocation_offset: allocation_offset + asked.part.offset_bytes,
-                size_bytes: asked.part.size_bytes,
-                pattern: *pattern,
-                destination: windows.first,
-            },
-        },
-        Operation::InitContext { allocation, segment, pages, cpu_visible } => PagingOp::InitContextResource {
-            allocation: *allocation,
-            destination: if segment.is_system() {
-                TransferEnd::Mdl(Mdl { runs: pages })
-            } else {
-                // Of content in several runs only the address in the paging process names all.
-                TransferEnd::Segment { segment: *segment, address: names.vidmm.address_of(*segment, pages[0].first) }
-            },
-            cpu_address: match pages.as_slice() {
-                [run] if *cpu_visible => Some(run.first * PAGE_BYTES),
-                _ => None,
-            },
-            va: asked.windows.map_or(GpuVa::NULL, |windows| windows.first),
-        },
+        Operation::Transfer { .. } => transfer(operation, names, asked),
+        Operation::Relocate { .. } => relocation(operation, names, asked),
+        Operation::Fill { .. } => fill(operation, asked),
+        Operation::InitContext { .. } => first_content(operation, names, asked),
         Operation::UpdateContext { pages, private_data, .. } => PagingOp::UpdateContextAllocation {
             va: asked.windows.map_or(GpuVa::NULL, |windows| windows.first),
             size_bytes: pages.iter().map(|run| run.count.bytes()).sum(),
@@ -134,16 +92,45 @@ pub(super) fn as_paging_op<'a>(
         }
         Operation::NotifyFenceResidency { .. } => PagingOp::NotifyFenceResidency { fences: asked.fences },
         Operation::MapAperture { .. } => map_aperture(operation, names, asked),
-        Operation::UnmapAperture { device, allocation, segment, offset_in_pages, number_of_pages, dummy_page } => {
-            PagingOp::UnmapApertureSegment {
-                device: names.device(*device),
-                allocation: *allocation,
-                segment: *segment,
-                offset_in_pages: *offset_in_pages,
-                number_of_pages: *number_of_pages,
-                dummy_page: *dummy_page,
-            }
+        Operation::UnmapAperture { .. } => unmap_aperture(operation, names),
+        Operation::UpdatePageTable { .. } | Operation::EvictTable { .. } => page_table(operation, names, mode),
+        Operation::SwitchRoot { .. } => unreachable!("the ring switches roots between buffers"),
+        Operation::PlatformEntries { .. } => unreachable!("the platform's tables are no driver's"),
+        Operation::CopyEntries { .. } => PagingOp::CopyPageTableEntries { ranges: asked.copies },
+        Operation::FlushTlb { space, root, start, end } => {
+            PagingOp::FlushTlb { root: *root, process: names.process(*space), start: *start, end: *end }
         }
+    }
+}
+
+/// The first content of a context allocation.
+fn first_content<'a>(operation: &'a Operation, names: &Names<'_>, asked: Asked<'_>) -> PagingOp<'a> {
+    let Operation::InitContext { allocation, segment, pages, cpu_visible } = operation else {
+        unreachable!("asked for first content only")
+    };
+    PagingOp::InitContextResource {
+        allocation: *allocation,
+        destination: if segment.is_system() {
+            TransferEnd::Mdl(Mdl { runs: pages })
+        } else {
+            // Of content in several runs only the address in the paging process names all.
+            TransferEnd::Segment { segment: *segment, address: names.vidmm.address_of(*segment, pages[0].first) }
+        },
+        cpu_address: match pages.as_slice() {
+            [run] if *cpu_visible => Some(run.first * PAGE_BYTES),
+            _ => None,
+        },
+        va: asked.windows.map_or(GpuVa::NULL, |windows| windows.first),
+    }
+}
+
+/// Entries of a page table, or the whole of one that goes.
+fn page_table<'a>(operation: &'a Operation, names: &Names<'_>, mode: PageTableUpdateMode) -> PagingOp<'a> {
+    let table_va = |table| match mode {
+        PageTableUpdateMode::GpuVirtual => names.vidmm.table_va(table),
+        PageTableUpdateMode::CpuVirtual | PageTableUpdateMode::GpuPhysical => GpuVa::NULL,
+    };
+    match operation {
         Operation::UpdatePageTable {
             space,
             level,
@@ -175,7 +162,7 @@ pub(super) fn as_paging_op<'a>(
             first: *first,
             repeat: *repeat,
             initial: *initial,
-            process: process(space),
+            process: names.process(*space),
             mode,
             first_va: *first_va,
         },
@@ -196,121 +183,11 @@ pub(super) fn as_paging_op<'a>(
             first: Pte::INVALID,
             repeat: true,
             initial: false,
-            process: process(space),
+            process: names.process(*space),
             mode,
             first_va: *first_va,
         },
-        Operation::SwitchRoot { .. } => unreachable!("the ring switches roots between buffers"),
-        Operation::PlatformEntries { .. } => unreachable!("the platform's tables are no driver's"),
-        Operation::CopyEntries { .. } => PagingOp::CopyPageTableEntries { ranges: asked.copies },
-        Operation::FlushTlb { space, root, start, end } => {
-            PagingOp::FlushTlb { root: *root, process: process(space), start: *start, end: *end }
-        }
-    }
-}
-
-/// One sub-transfer. SegmentAddress is the origin of the allocation where it has one, and the driver adds TransferOffset
-/// (memory §10.2); a run of a scattered allocation has no origin but its own, and TransferOffset counts from there.
-// spec: memory §3.2, memory §3.4
-fn transfer<'a>(operation: &'a Operation, asked: Asked<'_>) -> PagingOp<'a> {
-    let Operation::Transfer {
-        allocation,
-        allocation_offset,
-        segment,
-        address,
-        contiguous,
-        backing,
-        through,
-        direction,
-        form,
-        ..
-    } = operation
-    else {
-        unreachable!("asked for transfers only")
-    };
-    let part = asked.part;
-    // Through an aperture both ends get TransferOffset, and the window has no room before the range.
-    let before = if *contiguous && through.is_none() { *allocation_offset } else { 0 };
-    let here = TransferEnd::Segment { segment: *segment, address: address - before };
-    let there = match through {
-        None => TransferEnd::Mdl(Mdl { runs: backing }),
-        Some((aperture, shown_at)) => TransferEnd::Segment { segment: *aperture, address: *shown_at },
-    };
-    let (source, destination) = match direction {
-        Direction::In => (there, here),
-        Direction::Out => (here, there),
-    };
-    let mut flags = TransferFlags::empty();
-    flags.set(TransferFlags::TRANSFER_START, part.first);
-    flags.set(TransferFlags::TRANSFER_END, part.last);
-    flags.set(TransferFlags::ALLOCATION_IS_IDLE, asked.idle);
-    flags.set(TransferFlags::SWIZZLE, *form == Form::Swizzle);
-    flags.set(TransferFlags::UNSWIZZLE, *form == Form::Unswizzle);
-    let (transfer_offset, size_bytes) = (before + part.offset_bytes, part.size_bytes);
-    // The page list begins at the operation's first byte.
-    let mdl_offset = part.offset_bytes / PAGE_BYTES;
-    let allocation = *allocation;
-    match form {
-        // spec: memory §3.4, operation 7
-        Form::Special(range) => PagingOp::SpecialLockTransfer {
-            allocation: allocation.expect("what the CPU has locked is a client's"),
-            transfer_offset,
-            size_bytes,
-            source,
-            destination,
-            flags,
-            mdl_offset,
-            swizzling_range: range.range,
-            swizzling_range_data: range.private_driver_data,
-        },
-        Form::Kept | Form::Swizzle | Form::Unswizzle => {
-            PagingOp::Transfer { allocation, transfer_offset, size_bytes, source, destination, flags, mdl_offset }
-        }
-    }
-}
-
-/// One sub-transfer from place to place of a segment. Both ends are in the segment, so both get TransferOffset: relocated content has no
-/// origin but its own.
-// spec: memory §3.2, memory §3.4
-fn relocation<'a>(operation: &'a Operation, asked: Asked<'_>) -> PagingOp<'a> {
-    let Operation::Relocate { allocation, segment, from, to, .. } = operation else {
-        unreachable!("asked for moves only")
-    };
-    let part = asked.part;
-    let mut flags = TransferFlags::empty();
-    flags.set(TransferFlags::TRANSFER_START, part.first);
-    flags.set(TransferFlags::TRANSFER_END, part.last);
-    flags.set(TransferFlags::ALLOCATION_IS_IDLE, asked.idle);
-    PagingOp::Transfer {
-        allocation: Some(*allocation),
-        transfer_offset: part.offset_bytes,
-        size_bytes: part.size_bytes,
-        source: TransferEnd::Segment { segment: *segment, address: *from },
-        destination: TransferEnd::Segment { segment: *segment, address: *to },
-        flags,
-        mdl_offset: 0,
-    }
-}
-
-/// Part of a transfer of `(allocation, offset)` between two windows of the scratch area, which is mapped by 4-KB pages.
-fn virtual_transfer<'a>(
-    (allocation, allocation_offset): (Option<KmdAllocation>, u64),
-    names: &Names<'_>,
-    asked: Asked<'_>,
-    windows: ScratchSlot,
-    direction: VirtualDirection,
-) -> PagingOp<'a> {
-    PagingOp::VirtualTransfer {
-        allocation,
-        allocation_offset: allocation_offset + asked.part.offset_bytes,
-        size_bytes: asked.part.size_bytes,
-        source: windows.first,
-        destination: windows.second,
-        // spec: memory §3.4, NULL without SourcePageTableVaInTransfer
-        source_page_table: names.vidmm.scratch_table_va(windows.first),
-        destination_page_table: names.vidmm.scratch_table_va(windows.second),
-        direction,
-        flags: VirtualTransferFlags::empty(),
+        _ => unreachable!("asked for page tables only"),
     }
 }
 
@@ -351,6 +228,22 @@ fn map_aperture<'a>(operation: &'a Operation, names: &Names<'_>, asked: Asked<'a
         adl_offset: 0,
         cache_coherent,
         cpu_visible_address: cpu_visible.then(|| backing[0].first * PAGE_BYTES),
+    }
+}
+
+fn unmap_aperture<'a>(operation: &'a Operation, names: &Names<'_>) -> PagingOp<'a> {
+    let Operation::UnmapAperture { device, allocation, segment, offset_in_pages, number_of_pages, dummy_page } =
+        operation
+    else {
+        unreachable!("asked for unmaps only")
+    };
+    PagingOp::UnmapApertureSegment {
+        device: names.device(*device),
+        allocation: *allocation,
+        segment: *segment,
+        offset_in_pages: *offset_in_pages,
+        number_of_pages: *number_of_pages,
+        dummy_page: *dummy_page,
     }
 }
 
