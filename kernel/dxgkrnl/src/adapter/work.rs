@@ -3,15 +3,15 @@
 
 use events::Event;
 use gpu_fence::FenceId;
-use vidmm::{AllocationId, Operation, Work};
+use vidmm::{AllocationId, Move, MoveKind, Operation, Work};
 use vidsch::Packet;
 use wddm_types::{PAGE_BYTES, PageRun, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::allocations::Gone;
 use crate::effect::Cx;
-use crate::number::PagingQueueNumber;
-use crate::paging::{NewWork, causes, empty_work, part_that_leaves};
+use crate::number::{PagingQueueNumber, PagingWorkNumber};
+use crate::paging::{MediumChange, NewWork, causes, empty_work, part_that_leaves};
 use crate::scheduling::Payload;
 use crate::store::ObjectNumber;
 
@@ -59,56 +59,21 @@ impl Adapter {
         // Reports earlier moves before it. The kernel's own works have no serial.
         self.emit_untold(cx, process, if work.serial == 0 { self.memory.ring.next_serial() } else { work.serial });
         self.memory.ring.serial_queued(work.serial);
-        let within = |run: &PageRun| zero.iter().any(|zero| zero.first <= run.first && run.end() <= zero.end());
-        work.clear.retain(|run| !within(run));
-        self.clear_pages(cx, &work.clear);
-        for pages in &work.unmap {
-            self.unmap_window(cx, pages);
-        }
-        self.release_ranges(cx, &work.ranges);
+        self.make_memory_ready(cx, &mut work, &zero);
         let turns = self.bind_rotations(cx, work.rotations);
         let relocation = self.bind_relocation(&work.quiesced, &work.moves);
         let number = self.memory.ring.next_work();
-        let completes = paging_queue.map(|queue| {
-            let (value, at_once) = self.memory.paging_queues.promise(queue);
-            (queue, value, at_once)
-        });
-        let completes = completes.filter(|(.., at_once)| *at_once).map(|(queue, value, _)| (queue, value));
-        let completes = completes.filter(|promise| {
-            let sees = self.owners.process_of(self.memory.paging_queues.device_of(promise.0));
-            self.memory.paging_queues.hardware_keeps(*promise, number, turns.iter().any(|turn| turn.shows_to(sees)))
-        });
+        let completes = paging_queue.and_then(|queue| self.promise_value(queue, number, &turns));
         self.memory.ring.works_for(paging_queue);
-        let (in_bytes, out_bytes) = self.emit_moves(cx, Some(number), process, &work.moves);
+        let moved_bytes = self.emit_moves(cx, Some(number), process, &work.moves);
         self.emit_table_moves(cx, number, &work.tables);
         self.emit_conversions(cx, number, &work.conversions);
-        let mut written_back = Vec::new();
-        for moved in work.moves.iter().filter(|moved| !moved.kind.is_quiet()) {
-            self.maintain_for_move(cx, moved.allocation);
-            if moved.kind == vidmm::MoveKind::PageOut && cx.platform(self.index).cpu_cache().is_some() {
-                written_back.push(moved.allocation);
-            }
-        }
+        let written_back = self.maintain_moves(cx, &work.moves);
         let after: Vec<_> = self.sync.live_points(work.after);
         let after = self.unreached(cx, after);
-        let (fence, value) =
-            completes.map_or((0, 0), |(queue, value)| (self.memory.paging_queues.fence_of(queue).raw(), value));
-        cx.emit(
-            self.index,
-            Event::PagingQueued {
-                work: number.raw(),
-                paging_queue: paging_queue.map_or(0, ObjectNumber::raw),
-                fence,
-                value,
-                in_bytes,
-                out_bytes,
-                // CAST: a work waits for at most one point a queue.
-                held_for: after.len() as u32,
-            },
-        );
+        self.emit_queued(cx, number, (paging_queue, completes), moved_bytes, after.len());
         let storages: Vec<_> = work.operations.iter().filter_map(moved_storage).collect();
         let quiesced = relocation.devices.clone();
-        let vidsch = self.memory.ring.queue_id().expect("the ring runs");
         let (serial, operations) = (work.serial, work.operations.into());
         self.memory.ring.hold(number, NewWork { serial, operations, completes, destroys, turns, relocation });
         if !idle_spaces.is_empty() {
@@ -118,34 +83,18 @@ impl Adapter {
             self.defer_maintenance(allocation);
         }
         if !after.is_empty() {
-            // PANIC: the ring's queue is the kernel's own, which refuses nothing as long as it has not failed.
-            self.vidsch
-                .queues
-                .submit(vidsch, Packet::Wait(after))
-                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+            self.submit_to_ring(Packet::Wait(after));
         }
         if !work.suspends.is_empty() {
-            self.vidsch
-                .queues
-                .submit(vidsch, Packet::Work(Payload::Suspend(number, work.suspends)))
-                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+            self.submit_to_ring(Packet::Work(Payload::Suspend(number, work.suspends)));
         }
         if !quiesced.is_empty() {
-            self.vidsch
-                .queues
-                .submit(vidsch, Packet::Work(Payload::Quiesce(number)))
-                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+            self.submit_to_ring(Packet::Work(Payload::Quiesce(number)));
         }
         if !idle_spaces.is_empty() {
-            self.vidsch
-                .queues
-                .submit(vidsch, Packet::Work(Payload::IdleSpaces(number, idle_spaces)))
-                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+            self.submit_to_ring(Packet::Work(Payload::IdleSpaces(number, idle_spaces)));
         }
-        self.vidsch
-            .queues
-            .submit(vidsch, Packet::Work(Payload::Paging(number)))
-            .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+        self.submit_to_ring(Packet::Work(Payload::Paging(number)));
         // Work that waits by the words goes on behind it.
         for storage in storages {
             self.defer_words_moved(storage);
@@ -153,6 +102,69 @@ impl Adapter {
         if !quiesced.is_empty() {
             self.defer_relocated(quiesced);
         }
+    }
+
+    /// Nothing stands any more in pages, windows and ranges that the work needs. `zero`: pages that were cleared just now.
+    fn make_memory_ready(&mut self, cx: &mut Cx<'_>, work: &mut Work<FenceId>, zero: &[PageRun]) {
+        let within = |run: &PageRun| zero.iter().any(|zero| zero.first <= run.first && run.end() <= zero.end());
+        work.clear.retain(|run| !within(run));
+        self.clear_pages(cx, &work.clear);
+        for pages in &work.unmap {
+            self.unmap_window(cx, pages);
+        }
+        self.release_ranges(cx, &work.ranges);
+    }
+
+    /// A paging queue promises the next value of its fence, behind a work. `None`: the hardware does not signal it.
+    fn promise_value(
+        &mut self,
+        queue: PagingQueueNumber,
+        number: PagingWorkNumber,
+        turns: &[MediumChange],
+    ) -> Option<(PagingQueueNumber, u64)> {
+        let (value, at_once) = self.memory.paging_queues.promise(queue);
+        let promise = at_once.then_some((queue, value))?;
+        let sees = self.owners.process_of(self.memory.paging_queues.device_of(queue));
+        let shown_later = turns.iter().any(|turn| turn.shows_to(sees));
+        self.memory.paging_queues.hardware_keeps(promise, number, shown_later).then_some(promise)
+    }
+
+    /// The CPU's caches hold nothing of content that moves. The allocations whose backing stores the hardware writes: lines of these may come
+    /// back until it has.
+    fn maintain_moves(&mut self, cx: &Cx<'_>, moves: &[Move]) -> Vec<AllocationId> {
+        let mut written_back = Vec::new();
+        for moved in moves.iter().filter(|moved| !moved.kind.is_quiet()) {
+            self.maintain_for_move(cx, moved.allocation);
+            if moved.kind == MoveKind::PageOut && cx.platform(self.index).cpu_cache().is_some() {
+                written_back.push(moved.allocation);
+            }
+        }
+        written_back
+    }
+
+    fn emit_queued(
+        &self,
+        cx: &mut Cx<'_>,
+        number: PagingWorkNumber,
+        (paging_queue, completes): (Option<PagingQueueNumber>, Option<(PagingQueueNumber, u64)>),
+        (in_bytes, out_bytes): (u64, u64),
+        points: usize,
+    ) {
+        let fence = |queue| self.memory.paging_queues.fence_of(queue).raw();
+        let (fence, value) = completes.map_or((0, 0), |(queue, value)| (fence(queue), value));
+        let paging_queue = paging_queue.map_or(0, ObjectNumber::raw);
+        // CAST: a work waits for at most one point a queue.
+        let held_for = points as u32;
+        let work = number.raw();
+        let queued = Event::PagingQueued { work, paging_queue, fence, value, in_bytes, out_bytes, held_for };
+        cx.emit(self.index, queued);
+    }
+
+    fn submit_to_ring(&mut self, packet: Packet<Payload, FenceId>) {
+        let queue = self.memory.ring.queue_id().expect("the ring runs");
+        // PANIC: the ring's queue is the kernel's own, which refuses nothing as long as it has not failed.
+        let submitted = self.vidsch.queues.submit(queue, packet);
+        submitted.unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
     }
 
     /// Fills pages that the GPU is about to see for the first time, so that no process reads another owner's bytes.
