@@ -3,6 +3,9 @@
 //! An adapter settles after each turn: it carries out the waits that were released during the turn (answers, queues that go
 //! on, paging work), which may release more, until nothing is due. `due` has the news and the order.
 
+mod client_memory;
+mod coherency;
+mod context_allocation;
 mod deferred;
 pub mod description;
 mod device;
@@ -16,6 +19,7 @@ mod gpu_va;
 pub mod interrupt;
 mod invariant;
 mod io_mmu;
+mod kernel_room;
 mod lock;
 mod lost;
 mod mapping;
@@ -44,6 +48,7 @@ mod start;
 mod statistics;
 mod stillness;
 mod suspension;
+mod swizzling;
 mod sync;
 mod timeout;
 mod turns;

@@ -1,6 +1,9 @@
 //! Context allocations (memory §7.5): a driver asks for them while it creates a device or a context. VidMm decides at once; the kernel
 //! queues the paging work when the driver has returned, in the order in which it asked, and answers the creation behind it. So operations
 //! that the driver calls synchronous are over before a process can use the device or the context.
+//!
+//! A host knows the memory manager alone, and only for one call of the driver. It keeps no allocation afterwards: the device or the context has
+//! them, and the adapter queues the works.
 
 use ddi::{
     AllocationInfo, ContextAllocationFlags, CreateContextAllocation, DriverStatus, MapContextAllocation, MapProtection,
@@ -8,21 +11,19 @@ use ddi::{
 };
 use gpu_fence::FenceId;
 use vidmm::{AllocationId, DeviceId, MapRequest, Protection, SpaceId, Target, VidMm, Work};
-use wddm_types::{GpuVa, Pages, ProcessId};
+use wddm_types::{GpuVa, Pages};
 
-use crate::adapter::Adapter;
-use crate::driver::{ContextRequests, Driver};
-use crate::effect::Cx;
-use crate::number::DeviceNumber;
+use crate::driver::ContextRequests;
 
 /// Serves a driver's requests for allocations while it creates a device or a context.
 pub struct ContextHost<'a> {
-    pub vidmm: &'a mut VidMm<FenceId>,
-    pub device: DeviceId,
-    pub space: SpaceId,
-    /// Paging buffers run in the paging process, where their driver sees what it is to fill.
-    pub by_address: bool,
+    vidmm: &'a mut VidMm<FenceId>,
+    device: DeviceId,
+    space: SpaceId,
+    by_address: bool,
+    /// What the driver has asked for.
     pub made: Vec<ContextAllocation>,
+    /// What is to be queued for it, in that order.
     pub works: Vec<Work<FenceId>>,
 }
 
@@ -112,7 +113,13 @@ impl ContextRequests for ContextHost<'_> {
     }
 }
 
-impl ContextHost<'_> {
+impl<'a> ContextHost<'a> {
+    /// One for a device in its process's space. `by_address`: paging buffers run in the paging process, where their driver sees what it is
+    /// to fill.
+    pub fn new(vidmm: &'a mut VidMm<FenceId>, device: DeviceId, space: SpaceId, by_address: bool) -> ContextHost<'a> {
+        ContextHost { vidmm, device, space, by_address, made: Vec::new(), works: Vec::new() }
+    }
+
     fn find(&self, allocation: OsContextAllocation) -> Result<ContextAllocation, DriverStatus> {
         let nth = allocation.0.checked_sub(1).and_then(|nth| usize::try_from(nth).ok());
         let known = nth.and_then(|nth| self.made.get(nth)).copied();
@@ -120,44 +127,9 @@ impl ContextHost<'_> {
     }
 }
 
-impl Adapter {
-    /// The host for a driver's requests while it creates a device, or a context of it.
-    pub fn context_host(&mut self, device: DeviceId, process: ProcessId) -> (ContextHost<'_>, &mut Driver) {
-        let host = ContextHost {
-            device,
-            space: self.owners.space_of(process),
-            by_address: self.memory.ring.has_addresses(),
-            vidmm: &mut self.vidmm,
-            made: Vec::new(),
-            works: Vec::new(),
-        };
-        (host, &mut self.driver)
-    }
-
-    /// Queues what a driver's requests have decided.
-    pub fn queue_context_works(&mut self, cx: &mut Cx<'_>, process: ProcessId, works: Vec<Work<FenceId>>) {
-        for work in works {
-            self.queue_work(cx, process, None, Some(work), Vec::new());
-        }
-    }
-
-    /// A context is there: allocations shared across contexts stay with its device; answers with the others.
-    pub fn keep_context_allocations(
-        &mut self,
-        device: DeviceNumber,
-        made: Vec<ContextAllocation>,
-    ) -> Vec<ContextAllocation> {
-        let shared = |made: &ContextAllocation| made.flags.contains(ContextAllocationFlags::SHARED_ACROSS_CONTEXTS);
-        let (of_device, of_context): (Vec<_>, Vec<_>) = made.into_iter().partition(shared);
-        self.devices[device].context_allocations.extend(of_device);
-        of_context
-    }
-
-    /// Ends context allocations whose context or device touches nothing any more.
-    pub fn destroy_context_allocations(&mut self, cx: &mut Cx<'_>, process: ProcessId, gone: Vec<ContextAllocation>) {
-        for allocation in gone {
-            let work = self.vidmm.destroy_allocation(allocation.vidmm, &[]);
-            self.queue_work(cx, process, None, work, Vec::new());
-        }
+impl ContextAllocation {
+    /// Whether it stays with its device when the context goes that the driver asked for it in.
+    pub fn is_of_device(&self) -> bool {
+        self.flags.contains(ContextAllocationFlags::SHARED_ACROSS_CONTEXTS)
     }
 }

@@ -1,6 +1,6 @@
 //! The kernel's own pages grow: words, logs and buffers that calls make are limited by memory and by quotas, not by what was set aside at
-//! the start. They grow by runs of system pages, and give each back of which no page is used any more. Not how pages are handed out:
-//! that is `driver_host`.
+//! the start. They grow by runs of `vidmm`'s system pages, and give each back of which no page is used any more. The driver's part hands
+//! them out.
 
 use wddm_types::{PageRun, Pages};
 

@@ -1,0 +1,46 @@
+//! Context allocations (memory §7.5) around the driver's call: the adapter lends the memory manager to it, queues the work that was decided
+//! meanwhile, and keeps for the device what all its contexts share. `context_allocation` answers the driver.
+
+use gpu_fence::FenceId;
+use vidmm::{DeviceId, Work};
+use wddm_types::ProcessId;
+
+use crate::adapter::Adapter;
+use crate::context_allocation::{ContextAllocation, ContextHost};
+use crate::driver::Driver;
+use crate::effect::Cx;
+use crate::number::DeviceNumber;
+
+impl Adapter {
+    /// The host for a driver's requests while it creates a device, or a context of it.
+    pub fn context_host(&mut self, device: DeviceId, process: ProcessId) -> (ContextHost<'_>, &mut Driver) {
+        let (space, by_address) = (self.owners.space_of(process), self.memory.ring.has_addresses());
+        (ContextHost::new(&mut self.vidmm, device, space, by_address), &mut self.driver)
+    }
+
+    /// Queues what a driver's requests have decided.
+    pub fn queue_context_works(&mut self, cx: &mut Cx<'_>, process: ProcessId, works: Vec<Work<FenceId>>) {
+        for work in works {
+            self.queue_work(cx, process, None, Some(work), Vec::new());
+        }
+    }
+
+    /// A context is there: allocations shared across contexts stay with its device; answers with the others.
+    pub fn keep_context_allocations(
+        &mut self,
+        device: DeviceNumber,
+        made: Vec<ContextAllocation>,
+    ) -> Vec<ContextAllocation> {
+        let (of_device, of_context): (Vec<_>, Vec<_>) = made.into_iter().partition(ContextAllocation::is_of_device);
+        self.devices[device].context_allocations.extend(of_device);
+        of_context
+    }
+
+    /// Ends context allocations whose context or device touches nothing any more.
+    pub fn destroy_context_allocations(&mut self, cx: &mut Cx<'_>, process: ProcessId, gone: Vec<ContextAllocation>) {
+        for allocation in gone {
+            let work = self.vidmm.destroy_allocation(allocation.vidmm, &[]);
+            self.queue_work(cx, process, None, work, Vec::new());
+        }
+    }
+}
