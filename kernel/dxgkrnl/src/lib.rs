@@ -24,7 +24,6 @@ mod coherency;
 mod context_allocation;
 mod cpu_view;
 mod cross_adapter;
-mod destroy;
 mod display;
 mod driver;
 mod due;

@@ -1,290 +1,94 @@
-//! Calls about what must be resident and what may go: MakeResident, Evict, Offer, Reclaim, budgets (memory §5). Placement
-//! and victims are `vidmm`'s; this file turns handles into its lists, its work into paging work, its errors into statuses.
+//! What calls about residency (memory §5) say, in the words of the memory manager, and its answers in the words of calls. Flags are an
+//! allegation: what is reserved, or not for user mode, is refused here. It decides nothing about memory and keeps no state.
 
-use events::Event;
-use kmt_calls::{
-    DeviceState, EvictFlags, MakeResidentFlags, OfferFlags, ReclaimResult, Refusal, Residency, VideoMemoryInfo,
-};
-use vidmm::{MakeResidentError, NeverFits, OfferPriority, ReclaimError, SegmentGroup, Work};
-use wddm_types::{NtStatus, ProcessId};
+use kmt_calls::{EvictFlags, MakeResidentFlags, OfferFlags, ReclaimResult, Refusal};
+use vidmm::{NeverFits, OfferPriority, ReclaimError, SegmentGroup};
 
-use crate::adapter::Adapter;
-use crate::allocations::AllocationNumber;
-use crate::effect::Cx;
-use crate::number::{DeviceNumber, PagingQueueNumber};
-use crate::refusal::{invalid, no_memory, refuse};
-use crate::store::ObjectNumber;
+use crate::refusal::{invalid, no_memory};
 
-impl Adapter {
-    /// `D3DKMTMakeResident`.
-    // spec: memory §5.2
-    pub fn make_resident(
-        &mut self,
-        cx: &mut Cx<'_>,
-        paging_queue: PagingQueueNumber,
-        list: &[AllocationNumber],
-        flags: MakeResidentFlags,
-    ) -> Result<Residency, Refusal> {
-        let known = MakeResidentFlags::CANT_TRIM_FURTHER | MakeResidentFlags::MUST_SUCCEED;
-        if !known.contains(flags) || flags == MakeResidentFlags::MUST_SUCCEED {
-            return Err(invalid(format!(
-                "MakeResident flags {:#x}: MustSucceed only with CantTrimFurther, no others",
-                flags.bits()
-            )));
-        }
-        let device = self.memory.paging_queues.device_of(paging_queue);
-        let process = self.owners.process_of(device);
-        let allocations = self.vidmm_list(device, list)?;
-        let owner = self.owners.vidmm_of(device);
-        let how = vidmm::MakeResidentFlags {
-            cant_trim_further: flags.contains(MakeResidentFlags::CANT_TRIM_FURTHER),
-            must_succeed: flags.contains(MakeResidentFlags::MUST_SUCCEED),
-        };
-        let mut made = self.vidmm.make_resident_with(owner, &allocations, how);
-        if matches!(made, Err(MakeResidentError::OutOfMemory { .. })) && self.note_idle_devices(cx) {
-            // Devices with nothing to run give way before the kernel refuses (memory §10.1 row 10).
-            made = self.vidmm.make_resident_with(owner, &allocations, how);
-        }
-        // CAST: bounded by LIST_MAX.
-        let count = list.len() as u32;
-        // For a device that is quiesced already nothing has to move now.
-        let mut locked = allocations.iter().copied().find(|id| made.is_ok() && self.vidmm.is_kept_out(*id));
-        if let Err(MakeResidentError::Locked { allocation }) = made {
-            locked = Some(allocation);
-            made = self.vidmm.make_resident_held(owner, &allocations, how);
-        }
-        match made {
-            Ok(work) => {
-                let paging_fence_value = match locked {
-                    Some(locked) => self.held_up_value(cx, paging_queue, locked, work),
-                    None => self.paging_value_of(cx, process, paging_queue, work),
-                };
-                cx.emit(self.index, Event::MakeResident { device: device.raw(), count, paging_fence_value });
-                Ok(match paging_fence_value {
-                    0 => Residency::Resident,
-                    paging_fence_value => Residency::Pending { paging_fence_value },
-                })
-            }
-            Err(MakeResidentError::OutOfMemory { bytes_to_trim }) => {
-                let never = self.vidmm.never_fits(&allocations);
-                let bytes_to_trim = if never.is_some() { 0 } else { bytes_to_trim };
-                cx.emit(self.index, Event::MakeResidentRefused { device: device.raw(), bytes_to_trim });
-                if flags.contains(MakeResidentFlags::MUST_SUCCEED) {
-                    self.fail_device(
-                        cx,
-                        device,
-                        DeviceState::ErrorOutOfMemory,
-                        "MakeResident with MustSucceed found no room".into(),
-                    );
-                }
-                Err(never.map_or_else(|| out_of_memory(bytes_to_trim), never_fits))
-            }
-            Err(error @ (MakeResidentError::Offered { .. } | MakeResidentError::Locked { .. })) => {
-                Err(invalid(error.to_string()))
-            }
-        }
+/// How MakeResident is to do it.
+// spec: memory §5.2
+pub fn how_to_make_resident(flags: MakeResidentFlags) -> Result<vidmm::MakeResidentFlags, Refusal> {
+    let known = MakeResidentFlags::CANT_TRIM_FURTHER | MakeResidentFlags::MUST_SUCCEED;
+    if !known.contains(flags) || flags == MakeResidentFlags::MUST_SUCCEED {
+        return Err(invalid(format!(
+            "MakeResident flags {:#x}: MustSucceed only with CantTrimFurther, no others",
+            flags.bits()
+        )));
     }
+    Ok(vidmm::MakeResidentFlags {
+        cant_trim_further: flags.contains(MakeResidentFlags::CANT_TRIM_FURTHER),
+        must_succeed: flags.contains(MakeResidentFlags::MUST_SUCCEED),
+    })
+}
 
-    /// `D3DKMTEvict`. Physical removal stands behind everything that the device's queues were given before.
-    // spec: memory §5.3, memory §10.1
-    pub fn evict(
-        &mut self,
-        cx: &mut Cx<'_>,
-        device: DeviceNumber,
-        list: &[AllocationNumber],
-        flags: EvictFlags,
-    ) -> Result<u64, Refusal> {
-        let known = EvictFlags::EVICT_ONLY_IF_NECESSARY | EvictFlags::NOT_WRITTEN_TO;
-        if !known.contains(flags) {
-            return Err(invalid(format!("Evict flags {:#x} are reserved", flags.difference(known).bits())));
-        }
-        let allocations = self.vidmm_list(device, list)?;
-        self.check_rings_leaving(device, &allocations)?;
-        let last_use = self.queued_work(cx, device)?;
-        let (owner, process) = (self.owners.vidmm_of(device), self.owners.process_of(device));
-        let not_written = flags.contains(EvictFlags::NOT_WRITTEN_TO);
-        let how = vidmm::EvictFlags {
-            only_if_necessary: flags.contains(EvictFlags::EVICT_ONLY_IF_NECESSARY),
-            not_written_to: not_written,
-        };
-        let work = self.vidmm.evict(owner, &allocations, how, &last_use).map_err(|error| invalid(error.to_string()))?;
-        // CAST: bounded by LIST_MAX.
-        cx.emit(self.index, Event::Evict { device: device.raw(), count: list.len() as u32, not_written });
-        self.queue_any(cx, process, work);
-        Ok(self.vidmm.bytes_over_budget(self.vidmm.space_of(owner)))
+/// How Evict is to do it.
+// spec: memory §5.3
+pub fn how_to_evict(flags: EvictFlags) -> Result<vidmm::EvictFlags, Refusal> {
+    let known = EvictFlags::EVICT_ONLY_IF_NECESSARY | EvictFlags::NOT_WRITTEN_TO;
+    if !known.contains(flags) {
+        return Err(invalid(format!("Evict flags {:#x} are reserved", flags.difference(known).bits())));
     }
+    Ok(vidmm::EvictFlags {
+        only_if_necessary: flags.contains(EvictFlags::EVICT_ONLY_IF_NECESSARY),
+        not_written_to: flags.contains(EvictFlags::NOT_WRITTEN_TO),
+    })
+}
 
-    /// `D3DKMTOfferAllocations`.
-    // spec: memory §5.9
-    pub fn offer(
-        &mut self,
-        cx: &mut Cx<'_>,
-        device: DeviceNumber,
-        list: &[AllocationNumber],
-        priority: u32,
-        flags: OfferFlags,
-    ) -> Result<(), Refusal> {
-        let known = OfferFlags::OFFER_IMMEDIATELY | OfferFlags::ALLOW_DECOMMIT;
-        if !known.contains(flags) {
-            return Err(invalid(format!("Offer flags {:#x} are reserved", flags.difference(known).bits())));
-        }
-        let priority = match priority {
-            1 => OfferPriority::Low,
-            2 => OfferPriority::Normal,
-            3 => OfferPriority::High,
-            4 => OfferPriority::Auto,
-            other => return Err(invalid(format!("offer priority {other}: 1 LOW, 2 NORMAL, 3 HIGH or 4 AUTO"))),
-        };
-        let allocations = self.vidmm_list(device, list)?;
-        self.check_rings(device, &allocations)?;
-        let last_use = self.queued_work(cx, device)?;
-        let how = vidmm::OfferFlags { allow_decommit: flags.contains(OfferFlags::ALLOW_DECOMMIT) };
-        let owner = self.owners.vidmm_of(device);
-        let offered = self.vidmm.offer(owner, &allocations, priority, how, &last_use);
-        offered.map_err(|error| invalid(error.to_string()))?;
-        // CAST: bounded by LIST_MAX.
-        cx.emit(self.index, Event::Offered { device: device.raw(), count: list.len() as u32 });
-        Ok(())
+/// How Offer is to do it.
+// spec: memory §5.9
+pub fn how_to_offer(priority: u32, flags: OfferFlags) -> Result<(OfferPriority, vidmm::OfferFlags), Refusal> {
+    let known = OfferFlags::OFFER_IMMEDIATELY | OfferFlags::ALLOW_DECOMMIT;
+    if !known.contains(flags) {
+        return Err(invalid(format!("Offer flags {:#x} are reserved", flags.difference(known).bits())));
     }
+    let priority = match priority {
+        1 => OfferPriority::Low,
+        2 => OfferPriority::Normal,
+        3 => OfferPriority::High,
+        4 => OfferPriority::Auto,
+        other => return Err(invalid(format!("offer priority {other}: 1 LOW, 2 NORMAL, 3 HIGH or 4 AUTO"))),
+    };
+    Ok((priority, vidmm::OfferFlags { allow_decommit: flags.contains(OfferFlags::ALLOW_DECOMMIT) }))
+}
 
-    /// `D3DKMTReclaimAllocations`, without a fence: to be answered behind the paging ring.
-    // spec: memory §5.9
-    pub fn reclaim(
-        &mut self,
-        cx: &mut Cx<'_>,
-        device: DeviceNumber,
-        list: &[AllocationNumber],
-        wanted: bool,
-    ) -> Result<Vec<ReclaimResult>, Refusal> {
-        let (results, work) = self.take_offers_back(cx, device, list, wanted)?;
-        let process = self.owners.process_of(device);
-        self.queue_any(cx, process, work);
-        Ok(results)
+/// The segments that a budget is of.
+// spec: memory §5.5
+pub fn group_of(local: bool) -> SegmentGroup {
+    if local { SegmentGroup::Local } else { SegmentGroup::NonLocal }
+}
+
+/// What has become of an allocation's content meanwhile.
+// spec: memory §5.9
+pub fn reclaim_result(result: vidmm::ReclaimResult) -> ReclaimResult {
+    match result {
+        vidmm::ReclaimResult::Ok => ReclaimResult::Ok,
+        vidmm::ReclaimResult::Discarded => ReclaimResult::Discarded,
+        vidmm::ReclaimResult::NotCommitted => ReclaimResult::NotCommitted,
     }
+}
 
-    /// `D3DKMTReclaimAllocations2`: the backing stores are there at return, the GPU waits for the value.
-    // spec: memory §5.9
-    pub fn reclaim2(
-        &mut self,
-        cx: &mut Cx<'_>,
-        paging_queue: PagingQueueNumber,
-        list: &[AllocationNumber],
-    ) -> Result<(Vec<ReclaimResult>, u64), Refusal> {
-        let device = self.memory.paging_queues.device_of(paging_queue);
-        let (process, owner) = (self.owners.process_of(device), self.owners.vidmm_of(device));
-        let ran = !self.vidmm.is_suspended(owner);
-        let (results, work) = self.take_offers_back(cx, device, list, true)?;
-        let value = if ran && self.vidmm.is_suspended(owner) {
-            self.queue_work(cx, process, None, work, Vec::new());
-            self.memory.paging_queues.promise_with_turn(paging_queue)
-        } else {
-            self.paging_value_of(cx, process, paging_queue, work)
-        };
-        Ok((results, value))
-    }
-
-    fn take_offers_back(
-        &mut self,
-        cx: &mut Cx<'_>,
-        device: DeviceNumber,
-        list: &[AllocationNumber],
-        wanted: bool,
-    ) -> Result<(Vec<ReclaimResult>, Option<Work<gpu_fence::FenceId>>), Refusal> {
-        let allocations = self.vidmm_list(device, list)?;
-        let bare = self.without_backing(&allocations);
-        let reclaimed = self.vidmm.reclaim_with(self.owners.vidmm_of(device), &allocations, wanted);
-        let reclaimed = reclaimed.map_err(|error| match error {
-            ReclaimError::NotOffered { .. } => invalid(error.to_string()),
-            // Of the documented answers none says this; nothing that could follow a success would ever be true.
-            ReclaimError::OutOfMemory { bytes_to_trim } => out_of_memory(bytes_to_trim),
-        })?;
-        bare.into_iter().for_each(|id| _ = self.lend_backing(cx, id));
-        let results = reclaimed.results.into_iter().map(|result| match result {
-            vidmm::ReclaimResult::Ok => ReclaimResult::Ok,
-            vidmm::ReclaimResult::Discarded => ReclaimResult::Discarded,
-            vidmm::ReclaimResult::NotCommitted => ReclaimResult::NotCommitted,
-        });
-        let results: Vec<ReclaimResult> = results.collect();
-        // CAST: bounded by LIST_MAX.
-        let lost = results.iter().filter(|result| **result != ReclaimResult::Ok).count() as u32;
-        cx.emit(self.index, Event::Reclaimed { device: device.raw(), count: list.len() as u32, lost });
-        Ok((results, reclaimed.work))
-    }
-
-    /// `D3DKMTQueryVideoMemoryInfo` of the calling process. One without a device here has nothing and could have all.
-    // spec: memory §5.5
-    pub fn video_memory_info(&self, process: ProcessId, local: bool) -> VideoMemoryInfo {
-        let group = if local { SegmentGroup::Local } else { SegmentGroup::NonLocal };
-        let Some(facts) = self.owners.facts_of_process(process) else {
-            return VideoMemoryInfo { budget_bytes: self.vidmm.group_bytes(group), ..VideoMemoryInfo::default() };
-        };
-        let info = self.vidmm.video_memory_info(facts.space, group);
-        VideoMemoryInfo {
-            budget_bytes: info.budget_bytes,
-            current_usage_bytes: info.current_usage_bytes,
-            current_reservation_bytes: info.current_reservation_bytes,
-            available_for_reservation_bytes: info.available_for_reservation_bytes,
-        }
-    }
-
-    /// `D3DKMTChangeVideoMemoryReservation`.
-    // spec: memory §5.5
-    pub fn change_reservation(&mut self, process: ProcessId, local: bool, bytes: u64) -> Result<(), Refusal> {
-        let group = if local { SegmentGroup::Local } else { SegmentGroup::NonLocal };
-        let Some(facts) = self.owners.facts_of_process(process) else {
-            return match bytes {
-                0 => Ok(()),
-                _ => Err(invalid(format!("{bytes} bytes for a process without a device here, which may reserve 0"))),
-            };
-        };
-        self.vidmm
-            .change_reservation(facts.space, group, bytes)
-            .map_err(|error| refuse(NtStatus::INVALID_PARAMETER, wddm_types::Blame::Caller, error.to_string()))
-    }
-
-    /// The value of a MakeResident that waits for an unlock; `work` stops the device.
-    // spec: memory §10.1 row 23
-    fn held_up_value(
-        &mut self,
-        cx: &mut Cx<'_>,
-        paging_queue: PagingQueueNumber,
-        locked: vidmm::AllocationId,
-        work: Option<Work<gpu_fence::FenceId>>,
-    ) -> u64 {
-        let device = self.memory.paging_queues.device_of(paging_queue);
-        let process = self.owners.process_of(device);
-        self.queue_any(cx, process, work);
-        let paging_fence_value = self.memory.paging_queues.promise_with_turn(paging_queue);
-        let allocation = self.memory.allocations.told_as(locked);
-        cx.emit(self.index, Event::MakeResidentHeld { device: device.raw(), allocation, paging_fence_value });
-        paging_fence_value
-    }
-
-    /// Queues work for a paging queue, if there is any; the value that says that everything so far is there, 0 for now.
-    fn paging_value_of(
-        &mut self,
-        cx: &mut Cx<'_>,
-        process: ProcessId,
-        paging_queue: PagingQueueNumber,
-        work: Option<Work<gpu_fence::FenceId>>,
-    ) -> u64 {
-        match work {
-            Some(work) => self.queue_for(cx, process, paging_queue, Some(work)),
-            None => self.paging_value_now(cx, process, paging_queue).unwrap_or(0),
-        }
+/// Nothing was reclaimed.
+// spec: memory §5.9
+pub fn from_reclaim(error: &ReclaimError) -> Refusal {
+    match *error {
+        ReclaimError::NotOffered { .. } => invalid(error.to_string()),
+        // Of the documented answers none says this; nothing that could follow a success would ever be true.
+        ReclaimError::OutOfMemory { bytes_to_trim } => out_of_memory(bytes_to_trim),
     }
 }
 
 /// No trim helps, and none is asked for.
 // spec: memory §10.1 row 11
-fn never_fits(never: NeverFits) -> Refusal {
+pub fn never_fits(never: NeverFits) -> Refusal {
     let NeverFits { wanted_bytes, most_bytes } = never;
     no_memory(format!(
         "the allocations never fit together: {wanted_bytes} bytes of them can lie in segments of {most_bytes} bytes only"
     ))
 }
 
-fn out_of_memory(bytes_to_trim: u64) -> Refusal {
+/// The caller may trim so much and ask again.
+pub fn out_of_memory(bytes_to_trim: u64) -> Refusal {
     let mut refusal = no_memory("the allocations do not fit beside what is resident, or not into the budget");
     refusal.bytes_to_trim = bytes_to_trim;
     refusal

@@ -21,6 +21,14 @@ pub struct Allocation {
     pub resource: Option<ResourceNumber>,
 }
 
+impl Allocation {
+    /// The memory of all its instances, the current one last.
+    pub fn instances(&self) -> impl Iterator<Item = vidmm::AllocationId> + '_ {
+        let former = self.renaming.former().map(|instance| instance.vidmm);
+        former.chain([self.vidmm])
+    }
+}
+
 /// The instances of an allocation (memory §6.5).
 #[derive(Debug, Default)]
 pub struct Renaming {
