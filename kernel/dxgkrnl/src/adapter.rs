@@ -3,6 +3,7 @@
 //! An adapter settles after each turn: it carries out the waits that were released during the turn (answers, queues that go
 //! on, paging work), which may release more, until nothing is due. `due` has the news and the order.
 
+mod allocation;
 mod client_memory;
 mod coherency;
 mod context_allocation;
@@ -41,6 +42,7 @@ mod rank;
 mod record;
 mod recovery;
 mod residency;
+mod resource;
 mod ring;
 mod rotation;
 mod scarcity;

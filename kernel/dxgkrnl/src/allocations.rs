@@ -1,7 +1,7 @@
 //! The allocations of an adapter as its devices have them, and the resources that they belong to.
 //!
 //! It knows who has what, which memory stands behind it, and which destroyed allocations wait for their last use. It is neither the memory
-//! nor its residency (`vidmm`), and it asks no driver: `allocation`, `resource`, `destroy` and `lock` do, and tell it how that ended. It asks
+//! nor its residency (`vidmm`), and it asks no driver: the adapter does, and tells it how that ended. It asks
 //! nothing itself.
 //!
 //! # What is held
@@ -19,11 +19,11 @@ mod dying;
 mod end;
 mod enter;
 mod instance;
+mod share;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use vidmm::AllocationId;
-use wddm_types::ProcessId;
 
 use crate::refusal::invalid;
 use crate::store::{ObjectNumber, Store};
@@ -170,11 +170,5 @@ impl Allocations {
     pub fn is_kept(&self, id: AllocationId) -> bool {
         let resource = self.bodies.get(&id).and_then(|body| self.resource_bodies.get(body.resource?));
         resource.is_some_and(ResourceBody::is_named)
-    }
-
-    /// Whether a process created an allocation, so that it alone may lock it.
-    // spec: memory §6.3
-    pub fn is_creator(&self, number: AllocationNumber, process: ProcessId) -> bool {
-        self.body_of(self.bindings[number].vidmm).creator == process
     }
 }

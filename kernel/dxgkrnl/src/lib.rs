@@ -57,7 +57,6 @@ mod queue;
 mod quota;
 mod refusal;
 mod residency;
-mod resource;
 mod scarcity;
 mod scheduling;
 mod scheduling_log;

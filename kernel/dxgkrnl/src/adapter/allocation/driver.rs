@@ -1,21 +1,84 @@
-//! The calls to the driver about allocations: their description, opens and destroys (memory §2.7).
+//! The calls to the driver about allocations: their description, opens and destroys, and the private data of those that the kernel describes
+//! (memory §2.7).
 
 use ddi::{
     CreateAllocation, DestroyAllocation, DestroyAllocationFlags, KmdAllocation, KmdDevice, KmdResource, NewAllocation,
     OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData, SetAllocationBackingStore,
+    StandardAllocation, StandardAllocationDriverData,
 };
-use kmt_calls::{CreateAllocationFlags, Refusal, ResourceRequest};
-
+use kmt_calls::{AllocationRequest, CreateAllocationFlags, Refusal, ResourceRequest};
 use vidmm::AllocationId;
-use wddm_types::{Blame, NtStatus};
+use wddm_types::{Blame, NtStatus, PAGE_BYTES};
 
 use crate::adapter::Adapter;
-use crate::allocations::ResourceNumber;
+use crate::allocation::{PRIVATE_DATA_MAX, check_lengths};
 use crate::effect::Cx;
-use crate::number::DeviceNumber;
-use crate::refusal::{from_driver, refuse};
+use crate::number::{DeviceNumber, ResourceNumber};
+use crate::refusal::{from_driver, invalid, not_supported, refuse};
+
+/// A driver's answer about an allocation that the kernel describes.
+pub(super) struct StandardData {
+    pub allocation: Vec<u8>,
+    pub resource: Vec<u8>,
+    pub pitch_bytes: u32,
+}
 
 impl Adapter {
+    /// The sizes of the allocations that a creation asks for: the driver names them, and keeps none. An allocation over existing memory
+    /// is as large as its pages.
+    // spec: memory §2.7
+    pub fn allocation_sizes(
+        &mut self,
+        cx: &Cx<'_>,
+        requests: &[AllocationRequest],
+        call: &ResourceRequest,
+        resource: Option<ResourceNumber>,
+    ) -> Result<Vec<u64>, Refusal> {
+        check_lengths(requests, call)?;
+        let blobs: Vec<Vec<u8>> = requests.iter().map(|request| request.private_data.clone()).collect();
+        let (infos, kmd_resource) = self.create_in_driver(cx, &blobs, call, resource)?;
+        let made: Vec<KmdAllocation> = infos.iter().map(|info| info.allocation).collect();
+        self.destroy_in_driver(cx, &made, kmd_resource, resource.is_none());
+        let bytes = |info: &ddi::AllocationInfo| info.size_bytes.checked_next_multiple_of(PAGE_BYTES);
+        infos.iter().map(|info| bytes(info).ok_or_else(|| invalid("an allocation larger than memory"))).collect()
+    }
+
+    /// The driver's data of a standard allocation that user mode asks for; none of other creations.
+    // spec: memory §2.7
+    pub(super) fn staging_data(
+        &mut self,
+        cx: &Cx<'_>,
+        requests: &[AllocationRequest],
+        call: &ResourceRequest,
+    ) -> Result<Option<StandardData>, Refusal> {
+        let (true, [request]) = (call.is_standard(), requests) else { return Ok(None) };
+        let range = request.existing.ok_or_else(|| invalid("a standard allocation without its memory"))?;
+        self.driver_data(cx, StandardAllocation::Staging { size_bytes: range.size_bytes }).map(Some)
+    }
+
+    /// `DxgkDdiGetStandardAllocationDriverData`: first the sizes, then the bytes.
+    // spec: memory §2.7
+    pub(super) fn driver_data(&mut self, cx: &Cx<'_>, wanted: StandardAllocation) -> Result<StandardData, Refusal> {
+        let mut query = StandardAllocationDriverData {
+            wanted,
+            allocation_bytes: 0,
+            resource_bytes: 0,
+            pitch_bytes: 0,
+            buffers: None,
+        };
+        self.driver.call(cx).standard_allocation_driver_data(&mut query).map_err(from_driver)?;
+        let sizes = [query.allocation_bytes as usize, query.resource_bytes as usize];
+        if sizes.iter().any(|bytes| *bytes > PRIVATE_DATA_MAX) {
+            return Err(not_supported("the driver wants more private data than the kernel keeps"));
+        }
+        let (mut allocation, mut resource) = (vec![0; sizes[0]], vec![0; sizes[1]]);
+        (query.wanted, query.pitch_bytes) = (wanted, 0);
+        query.buffers = Some((&mut allocation, &mut resource));
+        self.driver.call(cx).standard_allocation_driver_data(&mut query).map_err(from_driver)?;
+        let pitch_bytes = query.pitch_bytes;
+        Ok(StandardData { allocation, resource, pitch_bytes })
+    }
+
     pub(super) fn create_in_driver(
         &mut self,
         cx: &Cx<'_>,

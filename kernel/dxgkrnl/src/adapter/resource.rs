@@ -1,16 +1,16 @@
-//! Shared resources: a device names them, queries them, opens another's (memory §2.7). A resource lives, with its allocations and their
-//! content, as long as a device has it or an NT handle names it; a global handle does not keep it.
+//! Shared resources: a device opens another's, and the last name of one goes (memory §2.7). `allocations` has who has which and what keeps it;
+//! the adapter joins the driver, the memory manager and the addresses that a process has of allocations.
 
-use ddi::{OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData};
+use ddi::{KmdAllocation, KmdOpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData};
 use events::Event;
 use kmt_calls::{CreatedAllocation, Refusal, ResourceInfo};
+use vidmm::AllocationId;
 use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
-use crate::allocations::{Allocation, AllocationNumber, Renaming, ResourceBodyNumber, ResourceNumber};
+use crate::allocations::{Allocation, Renaming, ResourceBodyNumber};
 use crate::effect::Cx;
-use crate::number::DeviceNumber;
-use crate::refusal::invalid;
+use crate::number::{AllocationNumber, DeviceNumber, ResourceNumber};
 use crate::store::ObjectNumber;
 
 /// The result of an open.
@@ -30,17 +30,17 @@ pub struct Opened {
 impl Adapter {
     /// The body of a resource that was created, if it goes by a global handle.
     pub fn shared_by_global(&self, resource: ResourceNumber) -> Option<ResourceBodyNumber> {
-        let body = self.memory.allocations.body_of_resource(resource);
-        (body.shared && !body.by_nt_handle).then_some(self.memory.allocations.resource(resource).body)
+        self.memory.allocations.shared_by_global(resource)
     }
 
-    /// `D3DKMTShareObjects` of a resource: finds the body that an NT handle may name, and adds no name yet.
-    // spec: memory §2.7
+    /// `D3DKMTShareObjects` of a resource: the body that an NT handle may name.
     pub fn may_share_resource(&self, resource: ResourceNumber) -> Result<ResourceBodyNumber, Refusal> {
-        if !self.memory.allocations.body_of_resource(resource).by_nt_handle {
-            return Err(invalid("the resource was not created with NtSecuritySharing"));
-        }
-        Ok(self.memory.allocations.resource(resource).body)
+        self.memory.allocations.may_share(resource)
+    }
+
+    /// `D3DKMTQueryResourceInfo`.
+    pub fn query_resource(&self, number: ResourceBodyNumber) -> Result<ResourceInfo, Refusal> {
+        self.memory.allocations.resource_info(number)
     }
 
     /// An NT handle that named a resource has gone. With the last one what no device has goes, too.
@@ -49,21 +49,6 @@ impl Adapter {
         if let Some(members) = self.memory.allocations.unname_resource(number) {
             self.bury_unnamed(cx, number, &members);
         }
-    }
-
-    /// `D3DKMTQueryResourceInfo`.
-    // spec: memory §2.7
-    pub fn query_resource(&self, number: ResourceBodyNumber) -> Result<ResourceInfo, Refusal> {
-        let body = self.memory.allocations.whole(number)?;
-        // CAST: each is bounded where the resource was created, the sum by PRIVATE_DATA_ALL_MAX: nothing is added to a shared resource.
-        let total: usize =
-            body.members().iter().map(|id| self.memory.allocations.body_of(*id).shown_data().len()).sum();
-        Ok(ResourceInfo {
-            allocations: body.members().len() as u32,
-            runtime_data: body.runtime_data.clone(),
-            private_data_bytes: body.private_data.len() as u32,
-            total_private_data_bytes: total as u32,
-        })
     }
 
     /// `D3DKMTOpenResource2`: the driver opens it for this device too, with private data that it can only read.
@@ -76,36 +61,24 @@ impl Adapter {
     ) -> Result<Opened, Refusal> {
         let body = self.memory.allocations.whole(number)?;
         let members = body.members().to_vec();
-        let blobs: Vec<Vec<u8>> =
-            members.iter().map(|id| self.memory.allocations.body_of(*id).private_data.clone()).collect();
         let (private_data, runtime_data) = (body.private_data.clone(), body.runtime_data.clone());
         let process = self.owners.process_of(device);
         let write = !body.read_only || body.creator == process;
         let mut flags = OpenAllocationFlags::empty();
         flags.set(OpenAllocationFlags::READ_ONLY, body.read_only);
         let given = self.give_addresses(cx, process, &members, write)?;
-        let mut list: Vec<OpenAllocationInfo<'_>> = members
-            .iter()
-            .zip(&blobs)
-            .map(|(id, blob)| OpenAllocationInfo {
-                allocation: self.vidmm.kmd_handle(*id),
-                private_data: OpenPrivateData::ReadOnly(blob),
-                open: ddi::KmdOpenAllocation::default(),
-            })
-            .collect();
-        let kmd = self.owners.kmd_of(device);
-        if !members.is_empty()
-            && let Err(refusal) = self.open_all(cx, kmd, &mut list, &private_data, flags)
-        {
-            self.take_addresses(cx, process, &given.fresh);
-            return Err(refusal);
-        }
-        let opens: Vec<_> = list.into_iter().map(|opened| (opened.allocation, opened.open)).collect();
+        let opens = match self.open_members_in_driver(cx, device, &members, &private_data, flags) {
+            Ok(opens) => opens,
+            Err(refusal) => {
+                self.take_addresses(cx, process, &given.fresh);
+                return Err(refusal);
+            }
+        };
         let owner = self.owners.vidmm_of(device);
         let resource = self.memory.allocations.open_resource(device, number);
         self.devices[device].resources.insert(resource);
         let mut allocations = Vec::with_capacity(members.len());
-        for ((id, (kmd, open)), blob) in members.into_iter().zip(opens).zip(blobs) {
+        for (id, (kmd, open)) in members.into_iter().zip(opens) {
             let binding = self.memory.allocations.open(Allocation {
                 device,
                 vidmm: id,
@@ -124,9 +97,37 @@ impl Adapter {
             if given.fresh.contains(&id) {
                 self.announce_address(cx, process, id, binding);
             }
-            allocations.push((binding, Some(self.memory.allocations.body_of(id).callers_data.clone().unwrap_or(blob))));
+            allocations.push((binding, Some(self.memory.allocations.body_of(id).shown_data().to_vec())));
         }
         Ok(Opened { resource, allocations, private_data, runtime_data, shown_later: given.shown_later })
+    }
+
+    /// Asks the driver to open the members of a resource for a device: all, or none.
+    fn open_members_in_driver(
+        &mut self,
+        cx: &Cx<'_>,
+        device: DeviceNumber,
+        members: &[AllocationId],
+        private_data: &[u8],
+        flags: OpenAllocationFlags,
+    ) -> Result<Vec<(KmdAllocation, KmdOpenAllocation)>, Refusal> {
+        if members.is_empty() {
+            return Ok(Vec::new());
+        }
+        let blobs: Vec<Vec<u8>> =
+            members.iter().map(|id| self.memory.allocations.body_of(*id).private_data.clone()).collect();
+        let mut list: Vec<OpenAllocationInfo<'_>> = members
+            .iter()
+            .zip(&blobs)
+            .map(|(id, blob)| OpenAllocationInfo {
+                allocation: self.vidmm.kmd_handle(*id),
+                private_data: OpenPrivateData::ReadOnly(blob),
+                open: KmdOpenAllocation::default(),
+            })
+            .collect();
+        let kmd = self.owners.kmd_of(device);
+        self.open_all(cx, kmd, &mut list, private_data, flags)?;
+        Ok(list.into_iter().map(|opened| (opened.allocation, opened.open)).collect())
     }
 
     /// Names what was created, or opened, for the caller.
