@@ -214,7 +214,7 @@ impl Adapter {
 
     /// Only the creating process may lock a shared allocation.
     // spec: memory §6.3
-    pub fn may_lock(&self, number: AllocationNumber) -> Result<(), Refusal> {
+    pub(super) fn may_lock(&self, number: AllocationNumber) -> Result<(), Refusal> {
         self.memory.allocations.may_lock(number, self.process_of_binding(number))
     }
 

@@ -22,7 +22,7 @@ impl Adapter {
     /// An allocation of a process has fresh system pages: a process that may lock it sees them while they are its. Nearly every
     /// allocation can be locked there, visible to the CPU or not (memory §6.3, row 8). The pages hold nothing before their first use: the
     /// kernel lends them then. Whether they are lent from now on, and zero.
-    pub fn lend_backing(&mut self, cx: &Cx<'_>, allocation: AllocationId) -> bool {
+    pub(super) fn lend_backing(&mut self, cx: &Cx<'_>, allocation: AllocationId) -> bool {
         if cx.platform(self.index).clients().is_none() {
             return false;
         }
@@ -36,7 +36,7 @@ impl Adapter {
 
     /// Provides the system pages of a new allocation: lends them if the allocation uses them from the begin, or else clears them of
     /// another owner's bytes. Freshly lent pages are zero already, and cost nothing until they are touched.
-    pub fn provide_backing(&mut self, cx: &Cx<'_>, allocation: AllocationId) {
+    pub(super) fn provide_backing(&mut self, cx: &Cx<'_>, allocation: AllocationId) {
         if !self.lend_backing(cx, allocation) {
             self.revoke_returned(cx);
             self.zero(cx, self.vidmm.pages_to_clear(allocation));
@@ -45,7 +45,7 @@ impl Adapter {
 
     /// The system pages of an allocation are about to be used: copied to, reached by the GPU, shown to the CPU. Whether they are zero,
     /// because they are lent from now on.
-    pub fn backing_used(&mut self, cx: &Cx<'_>, allocation: AllocationId) -> bool {
+    pub(super) fn backing_used(&mut self, cx: &Cx<'_>, allocation: AllocationId) -> bool {
         if !self.memory.cpu_view.note_used(allocation) {
             return false;
         }
@@ -54,7 +54,7 @@ impl Adapter {
     }
 
     /// The same of what has moved out of the adapter's memory, or is reached where it is. Answers which of it is zero for that.
-    pub fn backings_used(&mut self, cx: &Cx<'_>, moves: &[Move]) -> Vec<PageRun> {
+    pub(super) fn backings_used(&mut self, cx: &Cx<'_>, moves: &[Move]) -> Vec<PageRun> {
         let mut zero = Vec::new();
         if self.memory.cpu_view.unused().len() == 0 {
             return zero;
@@ -80,7 +80,7 @@ impl Adapter {
     }
 
     /// Whether these are shown to a client by lending it the adapter's own memory.
-    pub fn lends(&self, cx: &Cx<'_>, runs: &[CpuRun]) -> bool {
+    pub(super) fn lends(&self, cx: &Cx<'_>, runs: &[CpuRun]) -> bool {
         let own = |run: &CpuRun| matches!(run.place, CpuPlace::Bar | CpuPlace::HostAperture);
         cx.platform(self.index).clients().is_some() && runs.iter().any(own)
     }
@@ -91,7 +91,7 @@ impl Adapter {
     }
 
     /// Which of these have given their backing stores up: Reclaim gives them others, with nothing in them.
-    pub fn without_backing(&self, allocations: &[AllocationId]) -> Vec<AllocationId> {
+    pub(super) fn without_backing(&self, allocations: &[AllocationId]) -> Vec<AllocationId> {
         let bare = |id: &AllocationId| self.vidmm.backing(*id).is_empty();
         allocations.iter().copied().filter(bare).collect()
     }

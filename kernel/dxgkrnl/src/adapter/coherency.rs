@@ -46,7 +46,7 @@ impl Adapter {
     /// after the move or be written over it. Physical copies snoop nowhere. Called before the move, and after one that wrote the backing
     /// store: the CPU may have mapped it meanwhile.
     // spec: memory §6.7
-    pub fn maintain_for_move(&self, cx: &Cx<'_>, id: AllocationId) {
+    pub(super) fn maintain_for_move(&self, cx: &Cx<'_>, id: AllocationId) {
         if cx.platform(self.index).cpu_cache().is_some()
             && self.memory.allocations.body(id).is_some()
             && let Some(cache) = self.cache_of(cx, id)
@@ -58,7 +58,7 @@ impl Adapter {
     /// A buffer is about to run whose list reads or writes these: the CPU's writes reach memory, and no line is written
     /// over the buffer's.
     // spec: memory §6.7, memory §10.1 row 19
-    pub fn lists_use(&mut self, cx: &Cx<'_>, uses: &[(AllocationId, bool)]) {
+    pub(super) fn lists_use(&mut self, cx: &Cx<'_>, uses: &[(AllocationId, bool)]) {
         for &(id, write) in uses {
             let what = self.memory.cpu_view.list_uses(id, write);
             self.maintain(cx, id, what);
@@ -67,7 +67,7 @@ impl Adapter {
 
     /// It is done: the CPU sees what it wrote.
     // spec: memory §6.7
-    pub fn lists_wrote(&mut self, cx: &Cx<'_>, written: &[AllocationId]) {
+    pub(super) fn lists_wrote(&mut self, cx: &Cx<'_>, written: &[AllocationId]) {
         for &id in written {
             let what = self.memory.cpu_view.list_wrote(id);
             self.maintain(cx, id, what);
@@ -76,7 +76,7 @@ impl Adapter {
 
     /// The CPU is about to see an allocation, to write or to read only. Lock2 does not say that it only reads.
     // spec: memory §6.7, memory §6.5: ReadOnly keeps its meaning
-    pub fn lines_mapped(&mut self, cx: &Cx<'_>, id: AllocationId, writes: bool) {
+    pub(super) fn lines_mapped(&mut self, cx: &Cx<'_>, id: AllocationId, writes: bool) {
         if self.cache_of(cx, id).is_some() {
             let what = self.memory.cpu_view.lines_come(id, writes);
             self.maintain(cx, id, what);
@@ -84,12 +84,12 @@ impl Adapter {
     }
 
     /// Its last lock has gone; the CPU's writes stand in the cache.
-    pub fn lines_unmapped(&mut self, id: AllocationId) {
+    pub(super) fn lines_unmapped(&mut self, id: AllocationId) {
         self.memory.cpu_view.lines_stay(id);
     }
 
     /// The entries of a list whose lines the CPU's caches may hold, each with whether it is written.
-    pub fn cached_uses(
+    pub(super) fn cached_uses(
         &self,
         cx: &Cx<'_>,
         uses: impl Iterator<Item = (AllocationId, bool)>,
@@ -113,14 +113,14 @@ impl Adapter {
     }
 
     /// The pages of an allocation that goes: no line of it may be written over their next content.
-    pub fn discard_lines(&self, cx: &Cx<'_>, id: AllocationId) {
+    pub(super) fn discard_lines(&self, cx: &Cx<'_>, id: AllocationId) {
         if let Some(cache) = self.cache_of(cx, id) {
             cache.discard(self.vidmm.backing(id));
         }
     }
 
     /// The CPU's view of an allocation: it sees system pages of a cached one through its caches.
-    pub fn through_caches(&self, cx: &Cx<'_>, id: AllocationId, mut runs: Vec<CpuRun>) -> Vec<CpuRun> {
+    pub(super) fn through_caches(&self, cx: &Cx<'_>, id: AllocationId, mut runs: Vec<CpuRun>) -> Vec<CpuRun> {
         if self.cache_of(cx, id).is_some() {
             see_cached(&mut runs);
         }

@@ -13,20 +13,20 @@ use crate::number::DeviceNumber;
 
 impl Adapter {
     /// The host for a driver's requests while it creates a device, or a context of it.
-    pub fn context_host(&mut self, device: DeviceId, process: ProcessId) -> (ContextHost<'_>, &mut Driver) {
+    pub(super) fn context_host(&mut self, device: DeviceId, process: ProcessId) -> (ContextHost<'_>, &mut Driver) {
         let (space, by_address) = (self.owners.space_of(process), self.memory.ring.has_addresses());
         (ContextHost::new(&mut self.vidmm, device, space, by_address), &mut self.driver)
     }
 
     /// Queues what a driver's requests have decided.
-    pub fn queue_context_works(&mut self, cx: &mut Cx<'_>, process: ProcessId, works: Vec<Work<FenceId>>) {
+    pub(super) fn queue_context_works(&mut self, cx: &mut Cx<'_>, process: ProcessId, works: Vec<Work<FenceId>>) {
         for work in works {
             self.queue_work(cx, process, None, Some(work), Vec::new());
         }
     }
 
     /// A context is there: allocations shared across contexts stay with its device; answers with the others.
-    pub fn keep_context_allocations(
+    pub(super) fn keep_context_allocations(
         &mut self,
         device: DeviceNumber,
         made: Vec<ContextAllocation>,
@@ -37,7 +37,12 @@ impl Adapter {
     }
 
     /// Ends context allocations whose context or device touches nothing any more.
-    pub fn destroy_context_allocations(&mut self, cx: &mut Cx<'_>, process: ProcessId, gone: Vec<ContextAllocation>) {
+    pub(super) fn destroy_context_allocations(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        gone: Vec<ContextAllocation>,
+    ) {
         for allocation in gone {
             let work = self.vidmm.destroy_allocation(allocation.vidmm, &[]);
             self.queue_work(cx, process, None, work, Vec::new());

@@ -12,13 +12,13 @@ const GROWTH: Pages = Pages(256);
 
 impl Adapter {
     /// Consecutive pages of the kernel's own; `None`: system memory is used up.
-    pub fn take_kernel_pages(&mut self, cx: &Cx<'_>, count: Pages) -> Option<PageRun> {
+    pub(super) fn take_kernel_pages(&mut self, cx: &Cx<'_>, count: Pages) -> Option<PageRun> {
         self.make_kernel_room(cx, count);
         self.driver.pages().take(count)
     }
 
     /// Grows the kernel's pages where they have not so many in one piece.
-    pub fn make_kernel_room(&mut self, cx: &Cx<'_>, count: Pages) {
+    pub(super) fn make_kernel_room(&mut self, cx: &Cx<'_>, count: Pages) {
         if self.driver.pages().has_room(count) {
             return;
         }
@@ -30,7 +30,7 @@ impl Adapter {
     }
 
     /// Gives back what the kernel's pages have grown by and nothing uses any more.
-    pub fn shrink_kernel_pages(&mut self) {
+    pub(super) fn shrink_kernel_pages(&mut self) {
         while let Some(run) = self.driver.pages().take_unused() {
             self.vidmm.free_system(run);
         }

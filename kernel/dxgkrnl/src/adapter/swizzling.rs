@@ -17,7 +17,7 @@ impl Adapter {
     /// # Errors
     /// The driver moved a view that is to stay where it is.
     // spec: memory §6.5
-    pub fn acquire_range(
+    pub(super) fn acquire_range(
         &mut self,
         cx: &mut Cx<'_>,
         allocation: AllocationId,
@@ -71,7 +71,7 @@ impl Adapter {
 
     /// Lets the driver release ranges.
     // spec: memory §6.5
-    pub fn release_ranges(&mut self, cx: &mut Cx<'_>, ranges: &[HeldRange]) {
+    pub(super) fn release_ranges(&mut self, cx: &mut Cx<'_>, ranges: &[HeldRange]) {
         let Some(facet) = self.driver.call(cx).swizzling().filter(|_| !ranges.is_empty()) else { return };
         for &HeldRange { allocation, private_driver_data, range } in ranges {
             facet.release_swizzling_range(ReleaseSwizzlingRange { allocation, private_driver_data, range });

@@ -141,7 +141,7 @@ impl Adapter {
 
     /// Asks the driver to open allocations for a device: all, or none.
     // spec: memory §2.7: hDeviceSpecificAllocation is not NULL
-    pub fn open_all(
+    pub(in crate::adapter) fn open_all(
         &mut self,
         cx: &Cx<'_>,
         device: KmdDevice,
@@ -172,7 +172,7 @@ impl Adapter {
     }
 
     /// The driver's own destroy, when nothing names the allocations any more.
-    pub fn destroy_in_driver(
+    pub(in crate::adapter) fn destroy_in_driver(
         &mut self,
         cx: &Cx<'_>,
         allocations: &[KmdAllocation],

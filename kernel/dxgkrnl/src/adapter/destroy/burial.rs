@@ -12,7 +12,7 @@ use crate::number::DeviceNumber;
 
 impl Adapter {
     /// Ends the destroyed allocations whose last use is over.
-    pub fn bury_dead(&mut self, cx: &mut Cx<'_>) {
+    pub(in crate::adapter) fn bury_dead(&mut self, cx: &mut Cx<'_>) {
         if self.memory.allocations.none_wait() {
             return;
         }
@@ -21,7 +21,7 @@ impl Adapter {
     }
 
     /// Ends the destroyed allocations of a device whose queues have stopped.
-    pub fn bury_dead_of(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
+    pub(in crate::adapter) fn bury_dead_of(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         let over = self.memory.allocations.waiting_of(device);
         self.bury_all(cx, over);
     }
@@ -81,7 +81,12 @@ impl Adapter {
     }
 
     /// The last name of a resource has gone: its members that no device has end, and the resource with them if none has that.
-    pub fn bury_unnamed(&mut self, cx: &mut Cx<'_>, resource: ResourceBodyNumber, members: &[vidmm::AllocationId]) {
+    pub(in crate::adapter) fn bury_unnamed(
+        &mut self,
+        cx: &mut Cx<'_>,
+        resource: ResourceBodyNumber,
+        members: &[vidmm::AllocationId],
+    ) {
         let (mut gone, mut works, mut sections) = (Vec::new(), Vec::new(), Vec::new());
         for &id in members {
             match self.memory.allocations.is_unbound(id) {
