@@ -78,11 +78,11 @@ use crate::features::FeaturePolicy;
 use crate::life::RecoveryPolicy;
 use crate::memory::AdapterMemory;
 use crate::memory_policy::MemoryPolicy;
-use crate::number::{ContextNumber, DeviceNumber, QueueNumber};
+use crate::number::DeviceNumber;
 use crate::owners::Owners;
 use crate::packet::{Packets, Software};
 use crate::platform::Shown;
-use crate::queue::{Context, Queue};
+use crate::queue::HardwareQueues;
 use crate::store::{ObjectNumber, Store};
 use crate::sync::Synchronization;
 use crate::tally::Tally;
@@ -140,8 +140,7 @@ pub struct Adapter {
     pub owners: Owners,
     processes: BTreeMap<ProcessId, ProcessOnAdapter>,
     pub devices: Store<DeviceNumber, Device>,
-    contexts: Store<ContextNumber, Context>,
-    queues: Store<QueueNumber, Queue>,
+    queues: HardwareQueues,
     packets: Packets,
     displays: crate::display::Displays,
     doorbells: crate::queue::Doorbells,

@@ -61,7 +61,7 @@ mod uses;
 mod waiting;
 mod work;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ddi::{PacketCaps, PreemptionGranularity};
 use vidsch::NodeTerms;
@@ -104,6 +104,8 @@ pub struct Packets {
     /// `None`: the driver has none.
     caps: Option<PacketCaps>,
     contexts: Store<PacketContextNumber, PacketContext>,
+    /// Those of each device that has any.
+    of_devices: BTreeMap<DeviceNumber, BTreeSet<PacketContextNumber>>,
     /// Submissions that wait for their devices' turns, oldest first.
     waiting: VecDeque<WaitingRender>,
     /// Turns of suspended devices: how many were decided, and how many have come.
@@ -115,7 +117,14 @@ pub struct Packets {
 impl Packets {
     /// Without a context.
     pub fn new(caps: Option<PacketCaps>) -> Packets {
-        Packets { caps, contexts: Store::default(), waiting: VecDeque::new(), turns: BTreeMap::new(), buffers_made: 0 }
+        Packets {
+            caps,
+            contexts: Store::default(),
+            of_devices: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            turns: BTreeMap::new(),
+            buffers_made: 0,
+        }
     }
 
     /// Whether the driver takes packets of contexts.

@@ -25,6 +25,7 @@
 //!
 //! A queue stands in `kept` from when it keeps its first such value until [`PagingQueues::reached`] finds none left, or has gone.
 
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::{BTreeSet, VecDeque};
 
 use vidmm::StateDigest;
@@ -54,6 +55,8 @@ struct PagingQueue {
 #[derive(Default)]
 pub struct PagingQueues {
     known: Store<PagingQueueNumber, PagingQueue>,
+    /// Those that the process of each device may name.
+    of_devices: BTreeMap<DeviceNumber, BTreeSet<PagingQueueNumber>>,
     /// Those with values that the kernel signals.
     kept: BTreeSet<PagingQueueNumber>,
 }
@@ -61,7 +64,7 @@ pub struct PagingQueues {
 impl PagingQueues {
     /// A device gets a queue, which has promised nothing yet.
     pub fn create(&mut self, device: DeviceNumber, fence: FenceNumber, priority: i32) -> PagingQueueNumber {
-        self.known.insert(PagingQueue {
+        let number = self.known.insert(PagingQueue {
             device,
             fence,
             priority,
@@ -69,12 +72,21 @@ impl PagingQueues {
             doomed: false,
             awaits_turn: false,
             pending_remap_signals: VecDeque::new(),
-        })
+        });
+        self.of_devices.entry(device).or_default().insert(number);
+        number
     }
 
     /// No process names a queue any more; works of the ring still do.
     pub fn doom(&mut self, number: PagingQueueNumber) {
-        self.known[number].doomed = true;
+        let queue = &mut self.known[number];
+        queue.doomed = true;
+        if let Entry::Occupied(mut of) = self.of_devices.entry(queue.device) {
+            of.get_mut().remove(&number);
+            if of.get().is_empty() {
+                of.remove();
+            }
+        }
     }
 
     /// The ring has got past the last work of a queue.
@@ -82,14 +94,14 @@ impl PagingQueues {
         drop(self.known.remove(number));
     }
 
+    /// The queues of a device that its process may name.
+    pub fn of_device(&self, device: DeviceNumber) -> impl Iterator<Item = PagingQueueNumber> + '_ {
+        self.of_devices.get(&device).into_iter().flatten().copied()
+    }
+
     /// The device of a queue.
     pub fn device_of(&self, number: PagingQueueNumber) -> DeviceNumber {
         self.known[number].device
-    }
-
-    /// The same for a number that may be stale.
-    pub fn device_if_there(&self, number: PagingQueueNumber) -> Option<DeviceNumber> {
-        self.known.get(number).map(|queue| queue.device)
     }
 
     /// Whether a process may name a queue.
@@ -139,9 +151,9 @@ impl PagingQueues {
         self.known[number].awaits_turn
     }
 
-    /// These queues by their priorities, the highest first.
-    pub fn by_priority(&self, queues: impl IntoIterator<Item = PagingQueueNumber>) -> Vec<PagingQueueNumber> {
-        let mut queues: Vec<_> = queues.into_iter().collect();
+    /// The queues of a device by their priorities, the highest first.
+    pub fn by_priority(&self, device: DeviceNumber) -> Vec<PagingQueueNumber> {
+        let mut queues: Vec<_> = self.of_device(device).collect();
         queues.sort_by_key(|queue| std::cmp::Reverse(self.known[*queue].priority));
         queues
     }
@@ -225,6 +237,23 @@ impl PagingQueues {
             (queue.fence, queue.last_value)
         };
         numbers.into_iter().map(satisfy).collect()
+    }
+
+    /// Finds a queue that a process may name and that is not listed for its device, or a listed one that is not such.
+    ///
+    /// # Errors
+    /// It.
+    pub fn check(&self) -> Result<(), String> {
+        let is_of =
+            |device, number| self.known.get(number).is_some_and(|queue| queue.device == device && !queue.doomed);
+        let mut listed =
+            self.of_devices.iter().flat_map(|(device, of)| of.iter().map(move |number| (*device, *number)));
+        let named = self.known.iter().filter(|(_, queue)| !queue.doomed).count();
+        match listed.find(|(device, number)| !is_of(*device, *number)) {
+            Some(wrong) => Err(format!("{wrong:?} is listed")),
+            None if self.of_devices.values().map(BTreeSet::len).sum::<usize>() == named => Ok(()),
+            None => Err("a paging queue is of no device".into()),
+        }
     }
 
     /// For the digest of the adapter's state.

@@ -8,7 +8,7 @@ mod hardware;
 
 pub use doorbell::{DoorbellUse, DoorbellWords, Doorbells, Lent as LentToDoorbells, doorbell_status};
 pub use feed::Feed;
-pub use hardware::{Context, Queue};
+pub use hardware::{Context, HardwareQueues, Queue};
 
 use ddi::FeatureId;
 use kmt_calls::{QueueFlags, Refusal};

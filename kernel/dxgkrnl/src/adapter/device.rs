@@ -42,10 +42,6 @@ impl Adapter {
         let empty = self.devices.insert(Device {
             relocations: 0,
             table_changes: 0,
-            contexts: BTreeSet::new(),
-            queues: BTreeSet::new(),
-            packet_contexts: BTreeSet::new(),
-            paging_queues: BTreeSet::new(),
             allocations: BTreeSet::new(),
             resources: BTreeSet::new(),
             context_allocations: made,
@@ -100,7 +96,7 @@ impl Adapter {
     // spec: sync §3.4 (process exit), memory §6.2
     pub fn destroy_device(&mut self, cx: &mut Cx<'_>, number: DeviceNumber) {
         self.device_leaves_displays(cx, number);
-        let contexts: Vec<_> = self.devices[number].contexts.iter().copied().collect();
+        let contexts: Vec<_> = self.queues.contexts_of(number).collect();
         for context in contexts {
             self.destroy_context(cx, context);
         }
@@ -127,7 +123,7 @@ impl Adapter {
         for allocation in allocations {
             self.destroy_allocation(cx, allocation, &[]);
         }
-        let paging_queues: Vec<_> = self.devices[number].paging_queues.iter().copied().collect();
+        let paging_queues: Vec<_> = self.memory.paging_queues.of_device(number).collect();
         for queue in paging_queues {
             self.destroy_paging_queue(queue);
         }
@@ -143,7 +139,7 @@ impl Adapter {
 
     /// A hardware context and all that goes with it, as far as its process may have handles of it.
     pub fn named_of_context(&self, number: ContextNumber) -> Vec<Object> {
-        let of_queues = self.contexts[number].queues.iter().flat_map(|queue| self.named_of_queue(*queue));
+        let of_queues = self.queues[number].queues.iter().flat_map(|queue| self.named_of_queue(*queue));
         of_queues.chain([Object::Context(self.index, number)]).collect()
     }
 
@@ -159,11 +155,11 @@ impl Adapter {
     pub fn named_of_device(&self, number: DeviceNumber) -> Vec<Object> {
         let (index, device) = (self.index, &self.devices[number]);
         let mut named = vec![Object::Device(index, number)];
-        named.extend(device.contexts.iter().flat_map(|context| self.named_of_context(*context)));
-        named.extend(device.packet_contexts.iter().map(|context| Object::PacketContext(index, *context)));
-        named.extend(device.paging_queues.iter().flat_map(|queue| {
-            let fence = self.sync.only_open(self.memory.paging_queues.fence_of(*queue));
-            [Object::PagingQueue(index, *queue), Object::Fence(index, fence)]
+        named.extend(self.queues.contexts_of(number).flat_map(|context| self.named_of_context(context)));
+        named.extend(self.packets.of_device(number).map(|context| Object::PacketContext(index, context)));
+        named.extend(self.memory.paging_queues.of_device(number).flat_map(|queue| {
+            let fence = self.sync.only_open(self.memory.paging_queues.fence_of(queue));
+            [Object::PagingQueue(index, queue), Object::Fence(index, fence)]
         }));
         named.extend(device.allocations.iter().flat_map(|allocation| {
             let instances = self.memory.allocations[*allocation].renaming.names();
@@ -248,7 +244,7 @@ impl Adapter {
         let mut fences = self.fail_packets(cx, number);
         let news = self.sync.device_lost(cx, number);
         self.carry_out_sync(news);
-        for queue in self.devices[number].queues.clone() {
+        for queue in self.queues.of_device(number).map(|(queue, _)| queue).collect::<Vec<_>>() {
             if let Some(doorbell) = self.queues[queue].doorbell {
                 self.lend_doorbells(cx, |doorbells, lent| doorbells.abort(lent, doorbell));
             }

@@ -77,7 +77,7 @@ impl Adapter {
         });
         match made {
             Ok((number, words)) => {
-                self.queues[queue].doorbell = Some(number);
+                self.queues.doorbell_comes(queue, number);
                 Ok(MadeDoorbell { number, words, private_data })
             }
             Err(refusal) => {
@@ -128,7 +128,7 @@ impl Adapter {
     // spec: sync §3.17
     pub fn connect_doorbell(&mut self, cx: &mut Cx<'_>, number: DoorbellNumber) -> Result<bool, Refusal> {
         let queue = self.doorbells.queue_of(number).expect("its caller looked");
-        self.raise_engine(cx, self.contexts[self.queues[queue].context].node);
+        self.raise_engine(cx, self.queues.node_of(queue));
         let told = self.lend_doorbells(cx, |doorbells, lent| doorbells.connect(lent, number));
         let connected = self.heed(cx, told).ok_or_else(|| removed("the driver has no such doorbell"))??;
         self.logs_known(cx, queue);
@@ -140,17 +140,14 @@ impl Adapter {
     /// `D3DKMTDestroyDoorbell`.
     pub fn destroy_doorbell(&mut self, cx: &mut Cx<'_>, number: DoorbellNumber) {
         let (of, words) = self.lend_doorbells(cx, |doorbells, lent| doorbells.destroy(lent, number));
-        let queue = &mut self.queues[of.queue];
-        queue.doorbell = None;
-        // Work that was queued through it counts on: memory must still wait for it.
-        queue.feed.submit(shared_words::Word::load(cx.memory.word(words.last_queued.0)));
+        self.queues.doorbell_goes(of.queue, shared_words::Word::load(cx.memory.word(words.last_queued.0)));
         self.give_doorbell_words_back(self.owners.process_of(of.device), (words.last_queued, words.status));
     }
 
     /// `D3DKMTNotifyWorkSubmission`.
     pub fn notify_work_submission(&mut self, cx: &mut Cx<'_>, queue: QueueNumber) {
-        let (context, kmd) = (self.queues[queue].context, self.queues[queue].kmd);
-        self.raise_engine(cx, self.contexts[context].node);
+        let kmd = self.queues[queue].kmd;
+        self.raise_engine(cx, self.queues.node_of(queue));
         self.driver.call(cx).doorbells().expect("it made this doorbell").notify_work_submission(kmd);
     }
 

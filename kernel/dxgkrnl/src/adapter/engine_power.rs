@@ -16,7 +16,7 @@ use wddm_types::{EngineId, NodeId};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::number::{DeviceNumber, QueueNumber};
+use crate::number::DeviceNumber;
 use crate::queue::Queue;
 
 impl Adapter {
@@ -34,14 +34,14 @@ impl Adapter {
         if !self.life.is_awake() || !self.vidsch.engine_power.may_lower(node) || !self.driver.facets().hardware_queues {
             return;
         }
-        let doorbells: Vec<_> = self.queues_of(node).filter_map(|(_, queue)| queue.doorbell).collect();
+        let doorbells: Vec<_> = self.queues.of_node(node).filter_map(|(_, queue)| queue.doorbell).collect();
         for doorbell in doorbells {
             self.lend_doorbells(cx, |doorbells, lent| doorbells.disconnect(lent, doorbell, DoorbellTaken::Power));
         }
         // The other side is a ring: it queues, rings, and looks at the status.
         fence(Ordering::SeqCst);
         let paging = node == self.driver.paging_node() && self.is_paging(cx);
-        let has_work = paging || self.queues_of(node).any(|(_, queue)| self.has_work(cx, queue));
+        let has_work = paging || self.queues.of_node(node).any(|(_, queue)| self.has_work(cx, queue));
         if self.vidsch.engine_power.lowered(node, has_work) {
             self.set_f_state(cx, node, FState::F1);
         }
@@ -60,10 +60,6 @@ impl Adapter {
             hardware.set_engine_f_state(node, EngineId(0), state);
             cx.emit(self.index, Event::EnginePower { adapter: self.index.0, node: node.0, low: state == FState::F1 });
         }
-    }
-
-    fn queues_of(&self, node: NodeId) -> impl Iterator<Item = (QueueNumber, &Queue)> {
-        self.queues.iter().filter(move |(_, queue)| self.contexts[queue.context].node == node)
     }
 
     /// Whether the hardware has work of a queue that is not done: rung for, as its process says, or submitted by the kernel.
@@ -85,7 +81,7 @@ impl Adapter {
         }
         let busy = |queue: &Queue| !queue.no_timeout && self.has_work(cx, queue);
         let mut devices: BTreeSet<DeviceNumber> =
-            self.queues_of(node).filter(|(_, queue)| busy(queue)).map(|(_, queue)| queue.device).collect();
+            self.queues.of_node(node).filter(|(_, queue)| busy(queue)).map(|(_, queue)| queue.device).collect();
         let packets = self.running_packets().filter(|(at, _)| *at == node);
         devices.extend(packets.map(|(_, running)| self.packets[running.context].device));
         for device in devices {

@@ -117,16 +117,15 @@ impl Adapter {
         for (number, doorbell) in short.collect::<Vec<_>>() {
             let (kmd, process) = (self.queues[number].kmd, self.owners.process_of(self.queues[number].device));
             let Ok(logs) = self.make_logs(cx, process, kmd) else { continue };
-            self.queues[number].logs.replace(logs);
+            self.queues.logs(number).replace(logs);
             self.lend_doorbells(cx, |doorbells, lent| doorbells.disconnect(lent, doorbell, DoorbellTaken::Logs));
         }
     }
 
     /// The process of a queue connects its doorbell: from now on it names the logs that it is told of.
     pub fn logs_known(&mut self, cx: &Cx<'_>, number: QueueNumber) {
-        let queue = &mut self.queues[number];
-        let Some(queued) = self.doorbells.queued(cx.memory, queue.doorbell) else { return };
-        queue.logs.known(queued);
+        let Some(queued) = self.doorbells.queued(cx.memory, self.queues[number].doorbell) else { return };
+        self.queues.logs(number).known(queued);
     }
 
     /// Reads and then frees the logs that no command names any more.
@@ -143,7 +142,7 @@ impl Adapter {
                 self.sync.current_value(cx.memory, self.queues[number].progress),
                 self.owners.process_of(self.queues[number].device),
             );
-            let over = self.queues[number].logs.take_over(current);
+            let over = self.queues.logs(number).take_over(current);
             over.into_iter().for_each(|logs| self.end_logs(cx, process, logs));
         }
     }

@@ -27,7 +27,7 @@ impl Adapter {
                 of(binding.device)
             }
             Object::Resource(_, number) => of(self.memory.allocations.get_resource(number)?.device),
-            Object::Context(_, number) => of(self.contexts.get(number)?.device),
+            Object::Context(_, number) => of(self.queues.context(number)?.device),
             Object::PacketContext(_, number) => of(self.packets.get(number)?.device),
             Object::Queue(_, number) => of(self.queues.get(number)?.device),
             Object::Doorbell(_, number) => of(self.queues.get(self.doorbells.queue_of(number)?)?.device),
@@ -54,9 +54,9 @@ impl Adapter {
             .chain(self.memory.paging_queues.fences().map(move |(number, _)| Object::PagingQueue(index, number)))
             .chain(self.memory.allocations.iter().map(move |(number, _)| Object::Allocation(index, number)))
             .chain(self.memory.allocations.resources().map(move |(number, _)| Object::Resource(index, number)))
-            .chain(of(&self.contexts, move |number| Object::Context(index, number)))
+            .chain(self.queues.contexts().map(move |(number, _)| Object::Context(index, number)))
             .chain(self.packets.contexts().map(move |(number, _)| Object::PacketContext(index, number)))
-            .chain(of(&self.queues, move |number| Object::Queue(index, number)))
+            .chain(self.queues.iter().map(move |(number, _)| Object::Queue(index, number)))
             .chain(self.doorbells.numbers().map(move |number| Object::Doorbell(index, number)))
             .chain(self.sync.fence_opens().map(move |number| Object::Fence(index, number)))
             .chain(self.sync.object_opens().map(move |number| Object::Legacy(index, number)))
@@ -89,11 +89,7 @@ impl Adapter {
     fn check_devices(&self) -> Checked {
         for (number, device) in self.devices.iter() {
             let mine = |owner: Option<DeviceNumber>| owner == Some(number);
-            let all = device.contexts.iter().all(|n| mine(self.contexts.get(*n).map(|context| context.device)))
-                && device.queues.iter().all(|n| mine(self.queues.get(*n).map(|queue| queue.device)))
-                && device.packet_contexts.iter().all(|n| mine(self.packets.get(*n).map(|known| known.device)))
-                && device.paging_queues.iter().all(|n| mine(self.memory.paging_queues.device_if_there(*n)))
-                && device.allocations.iter().all(|n| mine(self.memory.allocations.get(*n).map(|a| a.device)))
+            let all = device.allocations.iter().all(|n| mine(self.memory.allocations.get(*n).map(|a| a.device)))
                 && device
                     .resources
                     .iter()
@@ -101,30 +97,15 @@ impl Adapter {
                 && device.fences.iter().all(|n| mine(self.sync.open_if_there(*n).and_then(|open| open.device)));
             ensure(all, "devices", || format!("device {number:?} has something that is not its own: {device:?}"))?;
         }
-        let owned = |device: DeviceNumber, has: &dyn Fn(&crate::adapter::Device) -> bool| {
-            self.devices.get(device).is_some_and(has)
-        };
-        for (number, context) in self.contexts.iter() {
-            let known = owned(context.device, &|device| device.contexts.contains(&number));
-            let queues = context.queues.iter().all(|q| self.queues.get(*q).is_some_and(|q| q.context == number));
-            ensure(known && queues, "devices", || format!("context {number:?}: {context:?}"))?;
-        }
-        for (number, queue) in self.queues.iter() {
-            let context = self.contexts.get(queue.context).filter(|context| context.device == queue.device);
-            let known = context.is_some_and(|context| context.queues.contains(&number))
-                && owned(queue.device, &|device| device.queues.contains(&number));
-            ensure(known, "devices", || format!("queue {number:?} is of no context: {queue:?}"))?;
-        }
-        for (number, context) in self.packets.contexts() {
-            let known = owned(context.device, &|device| device.packet_contexts.contains(&number));
-            ensure(known, "devices", || format!("packet context {number:?} is of no device"))?;
-        }
         let records = (self.owners.processes().count(), self.owners.devices().count());
         let there = (self.processes.len(), self.devices.iter().count());
         ensure(records == there, "devices", || {
             format!("{records:?} processes and devices, {there:?} of their records")
         })?;
-        let fault = self.owners.check().err();
+        let is_there = |device| self.owners.facts_of(device).is_some();
+        let checked = self.queues.check(is_there).and_then(|()| self.packets.check_contexts());
+        let checked = checked.and_then(|()| self.memory.paging_queues.check()).and_then(|()| self.owners.check());
+        let fault = checked.err();
         ensure(fault.is_none(), "devices", || fault.unwrap_or_default())
     }
 
@@ -145,7 +126,7 @@ impl Adapter {
         }
         for (id, owner) in self.vidmm.allocations() {
             let of_context = || {
-                let contexts = self.contexts.iter().flat_map(|(_, context)| &context.allocations);
+                let contexts = self.queues.contexts().flat_map(|(_, context)| &context.allocations);
                 let devices = self.devices.iter().flat_map(|(_, device)| &device.context_allocations);
                 let packets = self.packets.contexts().flat_map(|(number, _)| self.packets.allocations(number));
                 contexts.chain(packets).chain(devices).any(|made| made.vidmm == id)
@@ -207,8 +188,7 @@ impl Adapter {
         self.processes.iter().for_each(|(id, value)| digest.add("objects of process", &id.0, value));
         self.memory.allocations.add_to(digest);
         self.devices.iter().for_each(|(id, value)| digest.add("objects of device", &id, value));
-        self.contexts.iter().for_each(|(id, value)| digest.add("context", &id, value));
-        self.queues.iter().for_each(|(id, value)| digest.add("queue", &id, value));
+        self.queues.add_to(digest);
         self.doorbells.add_to(digest);
         self.memory.paging_queues.add_to(digest);
         self.sync.add_to(digest);

@@ -21,7 +21,7 @@ impl Adapter {
     // spec: sync §3.11
     pub fn queued_work(&self, cx: &Cx<'_>, device: DeviceNumber) -> Result<Vec<FencePoint<FenceId>>, Refusal> {
         let mut points = Vec::new();
-        for queue in self.devices[device].queues.iter().map(|number| &self.queues[*number]) {
+        for queue in self.queues.of_device(device).map(|(_, queue)| queue) {
             let current = self.sync.current_value(cx.memory, queue.progress);
             let last = self.doorbells.queued(cx.memory, queue.doorbell).unwrap_or(queue.feed.submitted());
             if last > current {
@@ -31,8 +31,8 @@ impl Adapter {
                 points.push(self.sync.point(queue.progress, last));
             }
         }
-        for context in &self.devices[device].packet_contexts {
-            let (progress, last) = (self.packets[*context].progress, self.packets.last_submitted(*context));
+        for context in self.packets.of_device(device) {
+            let (progress, last) = (self.packets[context].progress, self.packets.last_submitted(context));
             if last > self.sync.current_value(cx.memory, progress) {
                 points.push(self.sync.point(progress, last));
             }

@@ -35,7 +35,7 @@ impl Adapter {
                 let unfinished = |last: u64| self.sync.current_value(cx.memory, queue.progress) < last;
                 if queue.counted_ns.is_none() && unfinished(queue.feed.last_started()) {
                     let process = self.owners.process_of(queue.device);
-                    let node = usize::from(self.contexts[queue.context].node.0);
+                    let node = usize::from(self.queues[queue.context].node.0);
                     if !has[node].contains(&process) {
                         has[node].push(process);
                     }
@@ -73,11 +73,10 @@ impl Adapter {
 
     /// Charges a queue's process with what the queue has run since the last charge.
     pub fn charge_queue(&mut self, cx: &Cx<'_>, number: QueueNumber) {
-        let queue = &self.queues[number];
-        let (kmd, before, context, device) = (queue.kmd, queue.counted_ns, queue.context, queue.device);
+        let (kmd, before) = (self.queues[number].kmd, self.queues[number].counted_ns);
         let Some((ns, now)) = self.counted_since(cx, kmd, before) else { return };
-        self.queues[number].counted_ns = Some(now);
-        self.tally.charge(self.contexts[context].node, self.owners.process_of(device), ns);
+        self.queues.charged(number, now);
+        self.tally.charge(self.queues.node_of(number), self.owners.process_of(self.queues[number].device), ns);
     }
 
     /// Charges the kernel with what the paging ring's hardware queue has run.

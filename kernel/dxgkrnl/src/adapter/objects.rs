@@ -16,7 +16,7 @@ use crate::refusal::invalid;
 impl Adapter {
     /// Of a hardware context.
     pub fn device_of_hw_context(&self, context: ContextNumber) -> DeviceNumber {
-        self.contexts[context].device
+        self.queues[context].device
     }
 
     /// Of a packet context.
@@ -31,7 +31,7 @@ impl Adapter {
     // spec: memory §4.8
     pub fn device_of_updates(&self, context: UpdateContext) -> Result<DeviceNumber, Refusal> {
         match context {
-            UpdateContext::Hardware(number) => Ok(self.contexts[number].device),
+            UpdateContext::Hardware(number) => Ok(self.queues[number].device),
             UpdateContext::Packets(number) if self.packets[number].addresses => Ok(self.packets[number].device),
             UpdateContext::Packets(_) => Err(invalid("a context that is patched has no addresses to update")),
         }
@@ -125,7 +125,7 @@ impl Adapter {
 
     /// Whether the driver has made allocations for a hardware context: they are there before the process uses it.
     pub fn has_driver_allocations(&self, context: ContextNumber) -> bool {
-        !self.contexts[context].allocations.is_empty()
+        !self.queues[context].allocations.is_empty()
     }
 
     /// The same of a packet context.

@@ -32,22 +32,19 @@ impl Adapter {
         // The paging fence is a native fence here, so that queues with user-mode submission may wait for it on the GPU.
         let fence = self.create_fence(cx, Some(device), process, 0)?;
         self.sync.forbid_signals(fence);
-        let queue = self.memory.paging_queues.create(device, fence, priority);
-        self.devices[device].paging_queues.insert(queue);
-        Ok(queue)
+        Ok(self.memory.paging_queues.create(device, fence, priority))
     }
 
     /// `D3DKMTDestroyPagingQueue`: its fence goes when the ring has got past its last work.
     pub fn destroy_paging_queue(&mut self, number: PagingQueueNumber) {
-        let (device, fence) = (self.memory.paging_queues.device_of(number), self.memory.paging_queues.fence_of(number));
-        self.devices[device].paging_queues.remove(&number);
-        self.defer_fence(fence);
+        self.defer_fence(self.memory.paging_queues.fence_of(number));
         self.defer_paging_queue(number);
     }
 
     /// Whether a paging queue waits for a device's turn: then the device has something to run, whatever its queues hold.
     pub(super) fn has_promised(&self, device: DeviceNumber) -> bool {
-        self.devices[device].paging_queues.iter().any(|queue| self.memory.paging_queues.awaits_turn(*queue))
+        let queues = &self.memory.paging_queues;
+        queues.of_device(device).any(|queue| queues.awaits_turn(queue))
     }
 
     /// A device's turn is decided, and its work is queued: the promised values stand behind it, by the priorities of the queues.
@@ -55,7 +52,7 @@ impl Adapter {
     // spec: memory §4.9
     pub(super) fn keep_promises(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         let process = self.owners.process_of(device);
-        for queue in self.memory.paging_queues.by_priority(self.devices[device].paging_queues.iter().copied()) {
+        for queue in self.memory.paging_queues.by_priority(device) {
             if self.memory.paging_queues.turn_decided(queue) {
                 self.queue_work(cx, process, Some(queue), None, Vec::new());
             }

@@ -143,7 +143,7 @@ impl Adapter {
         let process = self.owners.facts_of_process(process).map(|facts| facts.kmd);
         let device = device.map(|device| self.owners.kmd_of(device));
         let context = context.map(|context| match context {
-            AnyContext::Hardware(number) => self.contexts[number].kmd,
+            AnyContext::Hardware(number) => self.queues[number].kmd,
             AnyContext::Packets(number) => self.packets[number].kmd,
         });
         let mut escape = Escape { process, device, context, flags, private_data };

@@ -38,7 +38,7 @@ impl Adapter {
         flags: QueueFlags,
         private_data: &mut [u8],
     ) -> Result<QueueNumber, Refusal> {
-        let Context { device, node, kmd: kmd_context, .. } = self.contexts[context];
+        let Context { device, node, kmd: kmd_context, .. } = self.queues[context];
         let user_mode = is_fed_in_user_mode(&self.driver, node, flags)?;
         let process = self.owners.process_of(device);
         let progress = self.create_progress_fence(cx, device, process)?;
@@ -86,9 +86,7 @@ impl Adapter {
             no_broadcast_signal: flags.contains(QueueFlags::NO_BROADCAST_SIGNAL),
             counted_ns: self.hardware_count(cx, kmd),
         };
-        assert_eq!(self.queues.insert(queue), number);
-        self.contexts[context].queues.insert(number);
-        self.devices[device].queues.insert(number);
+        assert_eq!(self.queues.add(queue), number);
         if self.is_suspended(device) {
             self.vidsch.queues.suspend(vidsch);
         }
@@ -126,7 +124,7 @@ impl Adapter {
             self.destroy_doorbell(cx, doorbell);
         }
         self.charge_queue(cx, number);
-        let queue = self.queues.remove(number).expect("a queue is destroyed once");
+        let queue = self.queues.remove(number);
         self.destroy_queue_in_driver(cx, queue.kmd);
         // The driver names it in no interrupt any more: the kernel looks for the signals of its end.
         if self.driver.names_signaled_fences() {
@@ -140,8 +138,7 @@ impl Adapter {
         self.vidsch.ranks.waits_no_more(queue.vidsch);
         self.displays.forget_queue(number);
         self.lend_logs(cx, SchedulingLogs::read);
-        self.contexts[queue.context].queues.remove(&number);
-        self.devices[queue.device].queues.remove(&number);
+        self.queues.unlist(number, (queue.context, queue.device));
         // Paging work may stand behind the progress fence: it is reached for ever now, and goes when the ring has passed.
         self.signal_always(cx, queue.progress);
         self.defer_fence(queue.progress);

@@ -23,7 +23,7 @@ impl Adapter {
     /// The device of a context.
     pub fn device_of_context(&self, context: AnyContext) -> DeviceNumber {
         match context {
-            AnyContext::Hardware(number) => self.contexts[number].device,
+            AnyContext::Hardware(number) => self.queues[number].device,
             AnyContext::Packets(number) => self.packets[number].device,
         }
     }
@@ -74,7 +74,7 @@ impl Adapter {
     // spec: sync §4.2
     pub(super) fn rank_newcomer(&mut self, cx: &Cx<'_>, number: ContextNumber) -> Result<(), DriverStatus> {
         let rank = self.vidsch.ranks.tell(AnyContext::Hardware(number));
-        set_rank(&mut self.driver.call(cx), self.contexts[number].kmd, rank)
+        set_rank(&mut self.driver.call(cx), self.queues[number].kmd, rank)
     }
 
     /// Lends hardware contexts the rank of contexts that wait for them, as long as those wait.
@@ -109,7 +109,7 @@ impl Adapter {
         }
         for (context, rank) in news {
             let AnyContext::Hardware(number) = context else { unreachable!("packet contexts' ranks are not told") };
-            set_rank(&mut self.driver.call(cx), self.contexts[number].kmd, rank)
+            set_rank(&mut self.driver.call(cx), self.queues[number].kmd, rank)
                 .map_err(|status| Breach(format!("SetContextSchedulingProperties failed: {status}")))?;
         }
         Ok(())

@@ -6,10 +6,7 @@ use shared_words::ClientAccess;
 
 use crate::context_allocation::ContextAllocation;
 use crate::fence_log::LogPool;
-use crate::number::{
-    AllocationNumber, ContextNumber, FenceOpenNumber, PacketContextNumber, PagingQueueNumber, QueueNumber,
-    ResourceNumber,
-};
+use crate::number::{AllocationNumber, FenceOpenNumber, ResourceNumber};
 use crate::word_page::WordPages;
 
 /// The words and logs of a process on one adapter that no part has yet; its facts are in `owners`, its fences in `sync`.
@@ -47,11 +44,6 @@ pub struct Device {
     pub relocations: u32,
     /// Works that change its page tables while it is quiesced.
     pub table_changes: u32,
-    pub contexts: BTreeSet<ContextNumber>,
-    /// Those of all its contexts.
-    pub queues: BTreeSet<QueueNumber>,
-    pub packet_contexts: BTreeSet<PacketContextNumber>,
-    pub paging_queues: BTreeSet<PagingQueueNumber>,
     pub allocations: BTreeSet<AllocationNumber>,
     pub resources: BTreeSet<ResourceNumber>,
     /// The driver's allocations for all its contexts.

@@ -30,8 +30,8 @@ impl Adapter {
         cx: &mut Cx<'_>,
         ask: impl FnOnce(&mut SchedulingLogs, &mut Lent<'_, '_>) -> T,
     ) -> T {
-        let (contexts, owners, ring) = (&self.contexts, &self.owners, &self.memory.ring);
-        let whose = |kmd: KmdContext| match contexts.iter().find(|(_, context)| context.kmd == kmd) {
+        let (queues, owners, ring) = (&self.queues, &self.owners, &self.memory.ring);
+        let whose = |kmd: KmdContext| match queues.contexts().find(|(_, context)| context.kmd == kmd) {
             Some((number, context)) => {
                 let queue = context.queues.first().copied().filter(|_| context.queues.len() == 1);
                 Some(Logged { context: Some(number), process: owners.process_of(context.device), queue })

@@ -22,6 +22,7 @@ use crate::memory::AdapterMemory;
 use crate::owners::{Owners, ProcessFacts};
 use crate::packet::{Packets, check_device_info};
 use crate::paging::{PacketRing, PagingRing};
+use crate::queue::HardwareQueues;
 use crate::scheduling::{rank_paging, setup_bands};
 use crate::start::{Computer, Description, StartError, describe, paging_tables};
 use crate::store::Store;
@@ -165,8 +166,7 @@ impl Adapter {
             owners,
             processes: BTreeMap::from([(ProcessId::SYSTEM, ProcessOnAdapter::new())]),
             devices: Store::default(),
-            contexts: Store::default(),
-            queues: Store::default(),
+            queues: HardwareQueues::default(),
             packets,
             displays: description.displays,
             doorbells: Default::default(),

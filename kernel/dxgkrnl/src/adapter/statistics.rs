@@ -106,7 +106,7 @@ impl Adapter {
 
     fn of_process(&self, cx: &Cx<'_>, process: ProcessId, tally: &vidmm::Tally) -> ProcessStatistics {
         let is_theirs = |device: DeviceNumber| self.owners.process_of(device) == process;
-        let hardware = self.contexts.iter().filter(|(_, context)| is_theirs(context.device)).count();
+        let hardware = self.queues.contexts().filter(|(_, context)| is_theirs(context.device)).count();
         let packets = self.packets.contexts().filter(|(_, context)| is_theirs(context.device)).count();
         let queues = self.queues.iter().filter(|(_, queue)| is_theirs(queue.device)).count();
         let lost = self.owners.devices_of(process).filter(|device| !self.owners.is_active(*device)).count();

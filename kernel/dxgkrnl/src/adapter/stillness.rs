@@ -52,9 +52,8 @@ impl Adapter {
         let mut contexts = Vec::new();
         for number in devices {
             if self.owners.is_active(number) {
-                let device = &self.devices[number];
-                contexts.extend(device.contexts.iter().map(|context| self.contexts[*context].kmd));
-                let packets = device.packet_contexts.iter().map(|context| &self.packets[*context]);
+                contexts.extend(self.queues.contexts_of(number).map(|context| self.queues[context].kmd));
+                let packets = self.packets.of_device(number).map(|context| &self.packets[context]);
                 contexts.extend(packets.filter(|context| context.addresses).map(|context| context.kmd));
             }
         }

@@ -51,9 +51,8 @@ impl Adapter {
         let suspended = self.suspend_contexts(cx, number, value);
         let mut waiting = self.heed(cx, suspended)?;
         waiting.extend(self.packets_running(number));
-        let known = &self.devices[number];
-        let no_timeout = known.queues.iter().any(|queue| self.queues[*queue].no_timeout)
-            || known.packet_contexts.iter().any(|context| self.packets[*context].no_timeout);
+        let no_timeout = self.queues.of_device(number).any(|(_, queue)| queue.no_timeout)
+            || self.packets.of_device(number).any(|context| self.packets[context].no_timeout);
         self.vidsch.suspensions.issued(value, device, waiting, no_timeout);
         self.advance_suspensions(cx);
         self.vidsch.suspensions.point_of(device)
@@ -67,11 +66,11 @@ impl Adapter {
         value: SuspensionNumber,
     ) -> Result<BTreeSet<Leaving>, Breach> {
         let mut waiting = BTreeSet::new();
-        for context in self.devices[device].contexts.clone() {
-            for queue in &self.contexts[context].queues {
+        for context in self.queues.contexts_of(device).collect::<Vec<_>>() {
+            for queue in &self.queues[context].queues {
                 self.vidsch.queues.suspend(self.queues[*queue].vidsch);
             }
-            let kmd = self.contexts[context].kmd;
+            let kmd = self.queues[context].kmd;
             let hardware = self.driver.call(cx).hardware_queues().expect("checked at adapter start");
             match hardware.suspend_context(kmd, value.raw()) {
                 Ok(SuspendStatus::Suspended) => {}
@@ -102,7 +101,7 @@ impl Adapter {
 
     /// Takes a reason away; with the last one the contexts go on. Paging work that needed the device quiesced must have completed.
     pub(super) fn resume_device(&mut self, cx: &mut Cx<'_>, number: DeviceNumber, reason: SuspendReasons) {
-        if self.devices.get(number).is_some() && reason == SuspendReasons::RESIDENCY {
+        if self.owners.facts_of(number).is_some() && reason == SuspendReasons::RESIDENCY {
             self.packets_turn_over(number, true);
         }
         let goes_on = self.vidsch.suspensions.resume(Suspendable::Device(number), reason);
@@ -111,10 +110,10 @@ impl Adapter {
         }
         cx.emit(self.index, Event::DeviceResumed { device: number.raw() });
         self.forget_suspension_of(cx, number);
-        for context in self.devices[number].contexts.clone() {
-            let kmd = self.contexts[context].kmd;
+        for context in self.queues.contexts_of(number).collect::<Vec<_>>() {
+            let kmd = self.queues[context].kmd;
             self.driver.call(cx).hardware_queues().expect("checked at adapter start").resume_context(kmd);
-            for queue in self.contexts[context].queues.clone() {
+            for queue in self.queues[context].queues.clone() {
                 self.vidsch.queues.resume(self.queues[queue].vidsch);
                 self.pump_queue(cx, queue);
             }
@@ -123,10 +122,10 @@ impl Adapter {
 
     /// Suspends a context that is created on a quiesced device.
     pub(super) fn suspend_newcomer(&mut self, cx: &Cx<'_>, context: ContextNumber) -> Result<(), DriverStatus> {
-        if !self.is_suspended(self.contexts[context].device) {
+        if !self.is_suspended(self.queues[context].device) {
             return Ok(());
         }
-        let kmd = self.contexts[context].kmd;
+        let kmd = self.queues[context].kmd;
         let hardware = self.driver.call(cx).hardware_queues().expect("checked at adapter start");
         // It has no queue yet, so there is nothing to wait for.
         hardware.suspend_context(kmd, self.vidsch.suspensions.last_number()).map(|_| ())
@@ -140,7 +139,7 @@ impl Adapter {
         OsContext(context): OsContext,
         value: u64,
     ) -> Result<(), Breach> {
-        if context >= self.contexts.next_number().raw() {
+        if context >= self.queues.next_context().raw() {
             return Err(Breach(format!("a suspension of context {context} was acknowledged; there never was one")));
         }
         // Its driver knows the ring as the context 0.

@@ -139,7 +139,7 @@ impl Adapter {
             Leaving::Packets(context) => return self.packets_hung(cx, context),
             Leaving::Hardware(number) => number,
         };
-        let Some(context) = self.contexts.get(number) else { return };
+        let Some(context) = self.queues.context(number) else { return };
         let (node, device) = (context.node, context.device);
         if self.life.has_stopped() || !self.owners.is_active(device) {
             return;
@@ -164,7 +164,7 @@ impl Adapter {
     /// The engine has forgotten what some contexts ran on it; the others go on.
     fn engine_was_reset(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: Leaving, invalidated: &[KmdContext]) {
         let named = |(number, context): (ContextNumber, &Context)| invalidated.contains(&context.kmd).then_some(number);
-        let named: BTreeSet<_> = self.contexts.iter().filter_map(named).collect();
+        let named: BTreeSet<_> = self.queues.contexts().filter_map(named).collect();
         let context = if let Leaving::Hardware(context) = hung { Some(context) } else { None };
         if context.is_none_or(|context| !named.contains(&context)) && !invalidated.contains(&self.memory.ring.context())
         {
@@ -174,7 +174,7 @@ impl Adapter {
             }
             return;
         }
-        let hung = context.and_then(|context| self.contexts.get(context)).map_or(0, |context| context.device.raw());
+        let hung = context.and_then(|context| self.queues.context(context)).map_or(0, |context| context.device.raw());
         self.tally.engine_reset();
         cx.emit(self.index, Event::EngineReset { adapter: self.index.0, node: node.0, device: hung });
         if invalidated.contains(&self.memory.ring.context()) {
@@ -182,7 +182,7 @@ impl Adapter {
             self.hardware_lost(cx, format!("node {} was reset under paging work", node.0));
             return;
         }
-        let devices: BTreeSet<_> = named.iter().map(|context| self.contexts[*context].device).collect();
+        let devices: BTreeSet<_> = named.iter().map(|context| self.queues[*context].device).collect();
         self.devices_are_hung(cx, devices, node);
         self.driver_left(cx);
         let Some(hardware) = self.driver.call(cx).hardware_queues() else { return };

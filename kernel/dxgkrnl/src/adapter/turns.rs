@@ -157,14 +157,14 @@ impl Adapter {
         !self.has_waiting_renders(device)
             && !self.has_promised(device)
             && !self.displays.want(device)
-            && self.devices[device].queues.iter().map(|number| &self.queues[*number]).all(|queue| {
+            && self.queues.of_device(device).all(|(_, queue)| {
                 let last = self.doorbells.queued(cx.memory, queue.doorbell).unwrap_or(queue.feed.submitted());
                 self.vidsch.queues.held(queue.vidsch) == 0 && last <= self.sync.current_value(cx.memory, queue.progress)
             })
-            && self.devices[device].packet_contexts.iter().all(|context| {
-                let known = &self.packets[*context];
+            && self.packets.of_device(device).all(|context| {
+                let known = &self.packets[context];
                 self.vidsch.queues.held(known.vidsch) == 0
-                    && self.packets.last_submitted(*context) <= self.sync.current_value(cx.memory, known.progress)
+                    && self.packets.last_submitted(context) <= self.sync.current_value(cx.memory, known.progress)
             })
     }
 

@@ -1,6 +1,7 @@
 //! Packet contexts: what each is, and what it has queued. `adapter::packets::context` creates and destroys them.
 
-use std::collections::VecDeque;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Index;
 
 use ddi::{ContextInfo, KmdContext};
@@ -64,7 +65,7 @@ impl Packets {
 
     /// A new context.
     pub fn add(&mut self, facts: ContextFacts, allocations: Vec<ContextAllocation>) -> PacketContextNumber {
-        self.contexts.insert(PacketContext {
+        let number = self.contexts.insert(PacketContext {
             facts,
             last_submitted: 0,
             portions_made: 0,
@@ -72,13 +73,21 @@ impl Packets {
             uses: VecDeque::new(),
             buffers: Vec::new(),
             allocations,
-        })
+        });
+        self.of_devices.entry(facts.device).or_default().insert(number);
+        number
     }
 
     /// A context goes. Its packets were dropped, and its buffers taken. Answers with the driver's allocations for it.
     pub fn remove(&mut self, context: PacketContextNumber) -> Vec<ContextAllocation> {
         let gone = self.contexts.remove(context).expect("a context is destroyed once");
         debug_assert!(gone.queued.is_empty() && gone.buffers.is_empty(), "nothing of it is left");
+        if let Entry::Occupied(mut of) = self.of_devices.entry(gone.facts.device) {
+            of.get_mut().remove(&context);
+            if of.get().is_empty() {
+                of.remove();
+            }
+        }
         gone.allocations
     }
 
@@ -97,6 +106,28 @@ impl Packets {
     /// All contexts, by number.
     pub fn contexts(&self) -> impl Iterator<Item = (PacketContextNumber, &ContextFacts)> {
         self.contexts.iter().map(|(number, known)| (number, &known.facts))
+    }
+
+    /// The contexts of a device.
+    pub fn of_device(&self, device: DeviceNumber) -> impl Iterator<Item = PacketContextNumber> + '_ {
+        self.of_devices.get(&device).into_iter().flatten().copied()
+    }
+
+    /// Finds a context that is not listed for its device, or a listed one that is not there.
+    ///
+    /// # Errors
+    /// It.
+    pub fn check_contexts(&self) -> Result<(), String> {
+        let is_of = |device, number| self.contexts.get(number).is_some_and(|known| known.facts.device == device);
+        let mut listed =
+            self.of_devices.iter().flat_map(|(device, of)| of.iter().map(move |number| (*device, *number)));
+        match listed.find(|(device, number)| !is_of(*device, *number)) {
+            Some(wrong) => Err(format!("{wrong:?} is listed")),
+            None if self.of_devices.values().map(BTreeSet::len).sum::<usize>() == self.contexts.iter().count() => {
+                Ok(())
+            }
+            None => Err("a packet context is of no device".into()),
+        }
     }
 
     /// Whether there is no context.

@@ -1,14 +1,23 @@
-//! Hardware queues and their contexts.
+//! Which hardware queues and contexts an adapter has, what each was made as, and what has become of it. Others read a [`Queue`] or a
+//! [`Context`]; what changes in one, [`HardwareQueues`] alone changes.
+//!
+//! Not what a queue's packets are or whether it is suspended: the scheduler knows that (`vidsch`). This part asks no other. It holds, as
+//! [`HardwareQueues::check`] checks:
+//! - every queue is of a context that is there, names it, and is of the same device;
+//! - every context and queue is listed for its device; of a device with none nothing is kept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Index;
 
 use ddi::{KmdContext, KmdQueue};
+use vidmm::StateDigest;
 use wddm_types::NodeId;
 
 use super::Feed;
 use crate::context_allocation::ContextAllocation;
 use crate::fence_log::Logs;
 use crate::number::{ContextNumber, DeviceNumber, DoorbellNumber, FenceNumber, QueueNumber};
+use crate::store::Store;
 
 /// A hardware context.
 #[derive(Debug)]
@@ -43,4 +52,212 @@ pub struct Queue {
     pub no_broadcast_signal: bool,
     /// The hardware's count of its running time at the last charge; `None`: it does not count.
     pub counted_ns: Option<u64>,
+}
+
+/// The hardware queues of an adapter, and their contexts.
+#[derive(Default)]
+pub struct HardwareQueues {
+    contexts: Store<ContextNumber, Context>,
+    queues: Store<QueueNumber, Queue>,
+    of_devices: BTreeMap<DeviceNumber, OfDevice>,
+}
+
+/// What a device has.
+#[derive(Debug, Default)]
+struct OfDevice {
+    contexts: BTreeSet<ContextNumber>,
+    /// Those of all its contexts.
+    queues: BTreeSet<QueueNumber>,
+}
+
+/// Contexts.
+impl HardwareQueues {
+    /// The number that the next context gets.
+    pub fn next_context(&self) -> ContextNumber {
+        self.contexts.next_number()
+    }
+
+    /// A context comes.
+    pub fn add_context(&mut self, context: Context) -> ContextNumber {
+        let device = context.device;
+        let number = self.contexts.insert(context);
+        self.of_devices.entry(device).or_default().contexts.insert(number);
+        number
+    }
+
+    /// A context goes, whose queues have gone.
+    pub fn remove_context(&mut self, number: ContextNumber) -> Context {
+        let context = self.contexts.remove(number).expect("a context is destroyed once");
+        debug_assert!(context.queues.is_empty(), "queues go first");
+        self.forget(context.device, |of| of.contexts.remove(&number));
+        context
+    }
+
+    /// A context, if it is there.
+    pub fn context(&self, number: ContextNumber) -> Option<&Context> {
+        self.contexts.get(number)
+    }
+
+    /// All contexts.
+    pub fn contexts(&self) -> impl Iterator<Item = (ContextNumber, &Context)> {
+        self.contexts.iter()
+    }
+
+    /// The contexts of a device.
+    pub fn contexts_of(&self, device: DeviceNumber) -> impl Iterator<Item = ContextNumber> + '_ {
+        self.of_devices.get(&device).into_iter().flat_map(|of| of.contexts.iter().copied())
+    }
+}
+
+/// Queues.
+impl HardwareQueues {
+    /// The number that the next queue gets.
+    pub fn next_number(&self) -> QueueNumber {
+        self.queues.next_number()
+    }
+
+    /// A queue comes, in a context that is there.
+    pub fn add(&mut self, queue: Queue) -> QueueNumber {
+        let (context, device) = (queue.context, queue.device);
+        let number = self.queues.insert(queue);
+        self.contexts[context].queues.insert(number);
+        self.of_devices.entry(device).or_default().queues.insert(number);
+        number
+    }
+
+    /// A queue goes, whose doorbell has gone. Its context names it on, in logs that are still to be read, until [`HardwareQueues::unlist`].
+    #[must_use = "it is unlisted behind its end"]
+    pub fn remove(&mut self, number: QueueNumber) -> Queue {
+        let queue = self.queues.remove(number).expect("a queue is destroyed once");
+        debug_assert!(queue.doorbell.is_none(), "its doorbell goes first");
+        queue
+    }
+
+    /// Nothing names a queue of this context and device any more.
+    pub fn unlist(&mut self, number: QueueNumber, (context, device): (ContextNumber, DeviceNumber)) {
+        self.contexts[context].queues.remove(&number);
+        self.forget(device, |of| of.queues.remove(&number));
+    }
+
+    /// A queue, if it is there.
+    pub fn get(&self, number: QueueNumber) -> Option<&Queue> {
+        self.queues.get(number)
+    }
+
+    /// All queues.
+    pub fn iter(&self) -> impl Iterator<Item = (QueueNumber, &Queue)> {
+        self.queues.iter()
+    }
+
+    /// The queues of a device.
+    pub fn of_device(&self, device: DeviceNumber) -> impl Iterator<Item = (QueueNumber, &Queue)> {
+        let listed = self.of_devices.get(&device).into_iter().flat_map(|of| &of.queues);
+        listed.filter_map(|number| Some((*number, self.queues.get(*number)?)))
+    }
+
+    /// The queues of a node.
+    pub fn of_node(&self, node: NodeId) -> impl Iterator<Item = (QueueNumber, &Queue)> {
+        self.queues.iter().filter(move |(_, queue)| self.contexts[queue.context].node == node)
+    }
+
+    /// The node that executes a queue.
+    pub fn node_of(&self, number: QueueNumber) -> NodeId {
+        self.contexts[self.queues[number].context].node
+    }
+
+    /// The work that the kernel has fed a queue, to note more of it.
+    pub fn feed(&mut self, number: QueueNumber) -> &mut Feed {
+        &mut self.queues[number].feed
+    }
+
+    /// The logs of a queue, to read or replace them.
+    pub fn logs(&mut self, number: QueueNumber) -> &mut Logs {
+        &mut self.queues[number].logs
+    }
+
+    /// A queue that has none gets a doorbell.
+    pub fn doorbell_comes(&mut self, number: QueueNumber, doorbell: DoorbellNumber) {
+        let before = self.queues[number].doorbell.replace(doorbell);
+        debug_assert!(before.is_none(), "a queue has one doorbell");
+    }
+
+    /// The doorbell of a queue goes. Its process has said that it has rung for work until here: memory must still wait for that.
+    pub fn doorbell_goes(&mut self, number: QueueNumber, queued: u64) {
+        let queue = &mut self.queues[number];
+        queue.doorbell = None;
+        queue.feed.submit(queued);
+    }
+
+    /// The running time of a queue was charged up to this count of the hardware's.
+    pub fn charged(&mut self, number: QueueNumber, counted_ns: u64) {
+        self.queues[number].counted_ns = Some(counted_ns);
+    }
+}
+
+/// Both.
+impl HardwareQueues {
+    fn forget(&mut self, device: DeviceNumber, leave: impl FnOnce(&mut OfDevice) -> bool) {
+        let of = self.of_devices.get_mut(&device).expect("what is there is listed for its device");
+        assert!(leave(of), "what is there is listed for its device");
+        if of.contexts.is_empty() && of.queues.is_empty() {
+            self.of_devices.remove(&device);
+        }
+    }
+
+    /// Finds a fault in the relations between contexts, queues and devices.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self, is_there: impl Fn(DeviceNumber) -> bool) -> Result<(), String> {
+        if let Some(device) = self.of_devices.keys().find(|device| !is_there(**device)) {
+            return Err(format!("contexts are listed for device {device:?}, which has gone"));
+        }
+        for (number, context) in self.contexts.iter() {
+            let listed = self.of_devices.get(&context.device).is_some_and(|of| of.contexts.contains(&number));
+            let queues = context.queues.iter().all(|q| self.queues.get(*q).is_some_and(|q| q.context == number));
+            if !listed || !queues {
+                return Err(format!("context {number:?}: {context:?}"));
+            }
+        }
+        for (number, queue) in self.queues.iter() {
+            let context = self.contexts.get(queue.context).filter(|context| context.device == queue.device);
+            let listed = self.of_devices.get(&queue.device).is_some_and(|of| of.queues.contains(&number));
+            if !listed || !context.is_some_and(|context| context.queues.contains(&number)) {
+                return Err(format!("queue {number:?} is of no context: {queue:?}"));
+            }
+        }
+        let listed = |of: fn(&OfDevice) -> usize| self.of_devices.values().map(of).sum::<usize>();
+        let counts = (listed(|of| of.contexts.len()), listed(|of| of.queues.len()));
+        let there = (self.contexts.iter().count(), self.queues.iter().count());
+        match counts == there {
+            true => Ok(()),
+            false => Err(format!("devices list {counts:?} contexts and queues, {there:?} are there")),
+        }
+    }
+
+    /// For the digest of the adapter's state.
+    pub fn add_to(&self, digest: &mut StateDigest) {
+        self.contexts.iter().for_each(|(number, context)| digest.add("context", &number, context));
+        self.queues.iter().for_each(|(number, queue)| digest.add("queue", &number, queue));
+    }
+}
+
+impl Index<QueueNumber> for HardwareQueues {
+    type Output = Queue;
+
+    /// # Panics
+    /// For a queue that is gone: inside the kernel numbers are held only as long as their objects.
+    fn index(&self, number: QueueNumber) -> &Queue {
+        &self.queues[number]
+    }
+}
+
+impl Index<ContextNumber> for HardwareQueues {
+    type Output = Context;
+
+    /// # Panics
+    /// For a context that is gone, likewise.
+    fn index(&self, number: ContextNumber) -> &Context {
+        &self.contexts[number]
+    }
 }

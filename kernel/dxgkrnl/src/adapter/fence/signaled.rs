@@ -148,7 +148,7 @@ impl Adapter {
     // spec: sync §3.12, sync §6 C10
     fn tell_others_of_queues(&mut self, node: NodeId, named: &[KmdQueue]) {
         let meant = |queue: &Queue| match named.is_empty() {
-            true => self.contexts[queue.context].node == node,
+            true => self.queues[queue.context].node == node,
             false => named.contains(&queue.kmd),
         };
         let meant = self.queues.iter().filter(|(_, queue)| meant(queue));
@@ -173,7 +173,7 @@ impl Adapter {
 
     fn scope_of_node(&self, node: NodeId) -> Scope {
         let mut scope = Scope { everything: self.driver.paging_node() == node, ..Scope::default() };
-        for (number, queue) in self.queues.iter().filter(|(_, queue)| self.contexts[queue.context].node == node) {
+        for (number, queue) in self.queues.of_node(node) {
             match queue.logs.are_there() {
                 true => scope.logged.push(number),
                 false => drop(scope.processes.insert(self.process_of_queue(queue))),
@@ -205,12 +205,11 @@ impl Adapter {
     /// The native fences that a process has open and that have waiters.
     fn waited_fences_of(&self, process: ProcessId) -> Vec<FenceNumber> {
         let fences = self.owners.devices_of(process).flat_map(|device| {
-            let device = &self.devices[device];
-            let opened = device.fences.iter().map(|open| self.sync.open(*open).fence);
+            let opened = self.devices[device].fences.iter().map(|open| self.sync.open(*open).fence);
             // One of them may be about to go.
-            let progress = device.queues.iter().filter_map(|queue| Some(self.queues.get(*queue)?.progress));
-            let paging =
-                device.paging_queues.iter().filter_map(|queue| self.memory.paging_queues.fence_if_there(*queue));
+            let progress = self.queues.of_device(device).map(|(_, queue)| queue.progress);
+            let queues = &self.memory.paging_queues;
+            let paging = queues.of_device(device).map(|queue| queues.fence_of(queue));
             opened.chain(progress).chain(paging)
         });
         fences.filter(|fence| self.sync.is_waited_native(*fence)).collect()

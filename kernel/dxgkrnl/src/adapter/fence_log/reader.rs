@@ -87,9 +87,8 @@ impl Adapter {
         news: &mut LogNews,
     ) {
         let kind = source.kind;
-        let queue = &mut self.queues[number];
-        let process = self.owners.process_of(queue.device);
-        let taken = queue.logs.take(cx.memory, source, new);
+        let process = self.owners.process_of(self.queues[number].device);
+        let taken = self.queues.logs(number).take(cx.memory, source, new);
         if kind == LogKind::Signals {
             news.spoken.insert(number);
             if !taken.complete {
@@ -153,7 +152,7 @@ impl Adapter {
     /// The page is the process's, so the kernel reports a time that goes back, and goes on.
     // spec: sync §3.14
     fn check_time(&mut self, cx: &mut Cx<'_>, number: QueueNumber, source: Source, end: u64) {
-        if let Some(before) = self.queues[number].logs.note_time(source, end) {
+        if let Some(before) = self.queues.logs(number).note_time(source, end) {
             let waits = source.kind == LogKind::Waits;
             cx.emit(self.index, Event::FenceLogTimeReversed { queue: number.raw(), waits, before, end });
         }

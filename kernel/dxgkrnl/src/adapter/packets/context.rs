@@ -88,7 +88,6 @@ impl Adapter {
         assert_eq!(self.packets.add(facts, allocations), number);
         self.enter_ranks(AnyContext::Packets(number), process);
         self.vidsch.nodes.enter(number, node, vidsch);
-        self.devices[device].packet_contexts.insert(number);
         self.emit_packet_context(cx, number);
         Ok(number)
     }
@@ -183,7 +182,6 @@ impl Adapter {
             self.destroy_dma_buffer(cx, number, buffer);
         }
         let allocations = self.packets.remove(number);
-        self.devices[context.device].packet_contexts.remove(&number);
         self.vidsch.nodes.leave(context.vidsch);
         let dropped = self.vidsch.queues.destroy_queue(context.vidsch);
         self.drop_software(cx, number, dropped);
@@ -229,6 +227,6 @@ impl Adapter {
 
     /// The packet contexts of a device.
     pub fn packet_contexts_of(&self, device: DeviceNumber) -> Vec<PacketContextNumber> {
-        self.devices.get(device).map(|known| known.packet_contexts.iter().copied().collect()).unwrap_or_default()
+        self.packets.of_device(device).collect()
     }
 }

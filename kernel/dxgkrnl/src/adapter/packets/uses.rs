@@ -34,8 +34,8 @@ impl Adapter {
     /// The points after which no buffer that one device has submitted so far uses an allocation.
     // spec: memory §6.2
     pub fn gpu_uses_of(&self, cx: &Cx<'_>, device: DeviceNumber, allocation: AllocationId) -> Vec<FencePoint<FenceId>> {
-        let contexts = self.devices[device].packet_contexts.iter();
-        let queued = contexts.filter_map(|context| self.last_use(cx, *context, allocation, false));
+        let contexts = self.packets.of_device(device);
+        let queued = contexts.filter_map(|context| self.last_use(cx, context, allocation, false));
         let waiting = self.packets.waiting_for(allocation, false).filter(|waiting| waiting.device == device);
         queued.chain(waiting.map(|waiting| self.sync.point(waiting.done, 1))).collect()
     }

@@ -30,7 +30,7 @@ impl Adapter {
         if !self.driver.facets().hardware_queues {
             return Err(not_supported("the adapter has no hardware queues: its contexts take packets"));
         }
-        let number = self.contexts.next_number();
+        let number = self.queues.next_context();
         let (kmd_device, process) = (self.owners.kmd_of(device), self.owners.process_of(device));
         let create =
             CreateHwContext { device: kmd_device, context: OsContext(number.raw()), node, system: false, private_data };
@@ -51,9 +51,8 @@ impl Adapter {
         self.tell_root(cx, kmd, process);
         let allocations = self.keep_context_allocations(device, made);
         let context = Context { device, kmd, node, queues: BTreeSet::new(), allocations };
-        assert_eq!(self.contexts.insert(context), number);
+        assert_eq!(self.queues.add_context(context), number);
         self.enter_ranks(AnyContext::Hardware(number), process);
-        self.devices[device].contexts.insert(number);
         self.keep_off_group(cx, device, node);
         if let Err(status) = self.rank_newcomer(cx, number).and_then(|()| self.suspend_newcomer(cx, number)) {
             // No process has its handle yet, so no call could ever destroy it.
@@ -75,13 +74,12 @@ impl Adapter {
 
     /// `D3DKMTDestroyHwContext` with its queues.
     pub fn destroy_context(&mut self, cx: &mut Cx<'_>, number: ContextNumber) {
-        let queues: Vec<_> = self.contexts[number].queues.iter().copied().collect();
+        let queues: Vec<_> = self.queues[number].queues.iter().copied().collect();
         for queue in queues {
             self.destroy_queue(cx, queue);
         }
         self.drop_updates(cx, UpdateContext::Hardware(number));
-        let context = self.contexts.remove(number).expect("a context is destroyed once");
-        self.devices[context.device].contexts.remove(&number);
+        let context = self.queues.remove_context(number);
         self.vidsch.ranks.leave(AnyContext::Hardware(number));
         self.driver.call(cx).hardware_queues().expect("checked at adapter start").destroy_hw_context(context.kmd);
         self.destroy_context_allocations(cx, self.owners.process_of(context.device), context.allocations);

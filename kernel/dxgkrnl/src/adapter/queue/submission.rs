@@ -35,7 +35,7 @@ impl Adapter {
         check_private_data(&command.private_data, hardware.submission_data_bytes())?;
         self.queue_writes(self.queues[number].vidsch, primaries).map_err(refused)?;
         self.submit_packet(number, Packet::Work(Payload::Command(command)))?;
-        self.queues[number].feed.submit(progress_value);
+        self.queues.feed(number).submit(progress_value);
         self.pump_queue(cx, number);
         Ok(())
     }
@@ -61,7 +61,7 @@ impl Adapter {
             cx.emit(self.index, Event::QueueReleased { queue: number.raw() });
             self.sync.tell_waited(cx, Fed::Queue(number), awaited);
         } else {
-            self.queues[number].feed.watched();
+            self.queues.feed(number).watched();
         }
         self.pump_queue(cx, number);
     }
@@ -112,7 +112,7 @@ impl Adapter {
     }
 
     fn start_command(&mut self, cx: &mut Cx<'_>, number: QueueNumber, command: Command) {
-        self.raise_engine(cx, self.contexts[self.queues[number].context].node);
+        self.raise_engine(cx, self.queues.node_of(number));
         let Command { progress_value, buffer, buffer_bytes, private_data } = &command;
         let submit = SubmitCommandToHwQueue {
             queue: self.queues[number].kmd,
@@ -133,7 +133,7 @@ impl Adapter {
             );
             return;
         }
-        self.queues[number].feed.start(submit.progress_value);
+        self.queues.feed(number).start(submit.progress_value);
         self.queue_counts(number, Fate::Submitted, 1);
         cx.emit(self.index, Event::Submitted { queue: number.raw(), progress_value: submit.progress_value });
     }
@@ -141,30 +141,26 @@ impl Adapter {
     /// Tells the scheduler which of the queue's buffers the hardware has finished.
     fn reap_queue(&mut self, cx: &Cx<'_>, number: QueueNumber) {
         let current = self.sync.current_value(cx.memory, self.queues[number].progress);
-        let queue = &mut self.queues[number];
-        let (finished, vidsch) = (queue.feed.finish(current), queue.vidsch);
+        let finished = self.queues.feed(number).finish(current);
         if finished > 0 {
-            self.vidsch.queues.completed(vidsch, finished);
+            self.vidsch.queues.completed(self.queues[number].vidsch, finished);
             self.queue_counts(number, Fate::Completed, finished.into());
         }
     }
 
     /// Buffers of a queue came further.
     fn queue_counts(&mut self, number: QueueNumber, fate: Fate, buffers: u64) {
-        let queue = &self.queues[number];
-        let (node, process) = (self.contexts[queue.context].node, self.owners.process_of(queue.device));
+        let (node, process) = (self.queues.node_of(number), self.owners.process_of(self.queues[number].device));
         self.tally.count_buffers(node, process, fate, buffers);
     }
 
     /// When packets are held for room on the hardware, asks to be told when the oldest buffer is finished.
     fn watch_queue(&mut self, cx: &mut Cx<'_>, number: QueueNumber) {
-        let queue = &mut self.queues[number];
-        if self.life.has_stopped() || self.vidsch.queues.held(queue.vidsch) == 0 {
+        if self.life.has_stopped() || self.vidsch.queues.held(self.queues[number].vidsch) == 0 {
             return;
         }
-        let (progress, watched) = (queue.progress, queue.feed.watch());
-        let Some(oldest) = watched else { return };
-        let point = [self.sync.point(progress, oldest)];
+        let Some(oldest) = self.queues.feed(number).watch() else { return };
+        let point = [self.sync.point(self.queues[number].progress, oldest)];
         let waiter = || Waiter::Queue { queue: number, packet: false };
         if self.begin_wait(cx, &point, WaitMode::All, waiter()) {
             self.due.wait_ended(waiter());

@@ -57,7 +57,7 @@ impl Adapter {
         if self.owes_packets(node) {
             self.preempt_for(cx, node, PreemptedFor::Reset);
         }
-        let here = self.contexts.iter().filter(|(_, context)| context.node == node);
+        let here = self.queues.contexts().filter(|(_, context)| context.node == node);
         let devices: BTreeSet<_> = here.map(|(_, context)| context.device).collect();
         for device in devices {
             if self.owners.is_active(device) {
@@ -81,7 +81,7 @@ impl Adapter {
         let ring_here = node == self.paging_node();
         self.vidsch.suspensions.waiting().find(|context| match *context {
             Leaving::Ring => ring_here,
-            Leaving::Hardware(number) => self.contexts.get(number).is_some_and(|known| known.node == node),
+            Leaving::Hardware(number) => self.queues.context(number).is_some_and(|known| known.node == node),
             Leaving::Packets(_) => false,
         })
     }
