@@ -61,8 +61,6 @@ pub mod update;
 mod waking;
 mod work;
 
-use std::collections::BTreeMap;
-
 use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::{DeviceState, Refusal, Reply, Wddm31Caps};
@@ -91,7 +89,7 @@ pub use doorbell::NewDoorbell;
 pub use fence::Opened;
 pub use fence_log::{LogNews, Names};
 pub use flip::Behind;
-pub use record::{Device, ProcessOnAdapter};
+pub use record::Device;
 
 /// How an adapter is set up. Sizes are in the units that their types say.
 #[derive(Clone, Debug)]
@@ -138,7 +136,6 @@ pub struct Adapter {
     pub sync: Synchronization,
     software: Software,
     pub owners: Owners,
-    processes: BTreeMap<ProcessId, ProcessOnAdapter>,
     pub devices: Store<DeviceNumber, Device>,
     queues: HardwareQueues,
     packets: Packets,

@@ -65,6 +65,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ddi::{PacketCaps, PreemptionGranularity};
 use vidsch::NodeTerms;
+use wddm_types::ProcessId;
 
 use crate::number::DeviceNumber;
 pub use crate::number::PacketContextNumber;
@@ -108,6 +109,8 @@ pub struct Packets {
     of_devices: BTreeMap<DeviceNumber, BTreeSet<PacketContextNumber>>,
     /// Submissions that wait for their devices' turns, oldest first.
     waiting: VecDeque<WaitingRender>,
+    /// The work of the ring behind which the last allocation of a present is mapped, by process.
+    views: BTreeMap<ProcessId, u64>,
     /// Turns of suspended devices: how many were decided, and how many have come.
     turns: BTreeMap<DeviceNumber, (u64, u64)>,
     /// DMA buffers made so far: their numbers.
@@ -122,6 +125,7 @@ impl Packets {
             contexts: Store::default(),
             of_devices: BTreeMap::new(),
             waiting: VecDeque::new(),
+            views: BTreeMap::new(),
             turns: BTreeMap::new(),
             buffers_made: 0,
         }

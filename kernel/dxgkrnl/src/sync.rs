@@ -3,6 +3,7 @@
 //! | module | has |
 //! |---|---|
 //! | `fence` | which fences there are, and which device has which open |
+//! | `cpu_words` | the words of each process that no GPU reaches |
 //! | `packed` | the pages of words in system memory that a process's fences share |
 //! | `local` | the pages of words in the local memory of devices |
 //! | `flags` | what the flags of an object allow, and the terms on which a name is opened |
@@ -22,11 +23,13 @@
 //! - a fence is known by its waits, and by nothing else; it is there as long as it is open or named;
 //! - an open is of a fence that is there and knows it; the view of a process counts the opens of that process;
 //! - the fences that a process sees are those that have a view of it;
+//! - a device is listed for the opens that its process has asked for, and each of them is there and of it;
 //! - a page of packed words is listed for its room exactly while it has a free word;
 //! - the fences of 32 bits are those that are looked at without a waiter;
 //! - an object counts its opens, and is there as long as it is open or an NT handle names it;
 //! - an open of an object is of one that is there, and stands in the index of its device, if it has one.
 
+mod cpu_words;
 mod cross;
 mod fence;
 mod flags;
@@ -53,6 +56,7 @@ use gpu_fence::{FenceId, Fences};
 use vidmm::StateDigest;
 use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
+use self::cpu_words::CpuWords;
 use self::cross::CommonFences;
 use self::local::LocalWords;
 use self::object::Objects;
@@ -60,7 +64,7 @@ use self::packed::PackedWords;
 use self::peer::Peers;
 use self::tracing::FenceTracing;
 use crate::due::Waiter;
-use crate::number::{EventName, FenceNumber, FenceOpenNumber};
+use crate::number::{DeviceNumber, EventName, FenceNumber, FenceOpenNumber};
 use crate::store::Store;
 
 /// `D3DDDI_MAX_OBJECT_WAITED_ON` (sync §0).
@@ -90,6 +94,9 @@ pub struct Synchronization {
     half: BTreeSet<FenceNumber>,
     /// The shareable fences that each process sees.
     seen: BTreeMap<ProcessId, BTreeSet<FenceNumber>>,
+    /// The opens that the process of each device has asked for, beside those that come with its queues.
+    asked_for: BTreeMap<DeviceNumber, BTreeSet<FenceOpenNumber>>,
+    cpu_words: BTreeMap<ProcessId, CpuWords>,
     packed: PackedWords,
     local: LocalWords,
     common: CommonFences,
@@ -109,6 +116,8 @@ impl Synchronization {
             opens: Store::default(),
             half: BTreeSet::new(),
             seen: BTreeMap::new(),
+            asked_for: BTreeMap::new(),
+            cpu_words: BTreeMap::new(),
             packed: PackedWords::default(),
             local: LocalWords::default(),
             common: CommonFences::default(),
@@ -121,6 +130,7 @@ impl Synchronization {
     /// For the digest of the adapter's state.
     pub fn add_to(&self, digest: &mut StateDigest) {
         self.add_fences_to(digest);
+        self.add_cpu_words_to(digest);
         self.add_packed_words_to(digest);
         self.add_local_words_to(digest);
         self.add_objects_to(digest);

@@ -40,12 +40,9 @@ impl Adapter {
         let (made, kmd, info) = self.create_device_in_driver(cx, (vidmm, process), create)?;
         let device = self.owners.device_comes(DeviceFacts { process, handle: adapter, vidmm, kmd, info });
         let empty = self.devices.insert(Device {
-            relocations: 0,
-            table_changes: 0,
             allocations: BTreeSet::new(),
             resources: BTreeSet::new(),
             context_allocations: made,
-            fences: BTreeSet::new(),
         });
         assert_eq!(empty, device, "records of a device are made together");
         self.quiesce_new_device(device);
@@ -104,7 +101,7 @@ impl Adapter {
             self.destroy_packet_context(cx, context);
         }
         self.bury_dead_of(cx, number);
-        let fences: Vec<_> = self.devices[number].fences.iter().copied().collect();
+        let fences: Vec<_> = self.sync.fence_opens_of(number).collect();
         for open in fences {
             self.close_fence(cx, open);
         }
@@ -128,6 +125,7 @@ impl Adapter {
             self.destroy_paging_queue(queue);
         }
         self.memory.registrations.device_goes(number);
+        self.memory.ring.device_goes(number);
         self.displays.forget_device(number);
         drop(self.devices.remove(number));
         let facts = self.owners.device_goes(number);
@@ -167,7 +165,7 @@ impl Adapter {
             instances.chain([Object::Allocation(index, *allocation)])
         }));
         named.extend(device.resources.iter().map(|resource| Object::Resource(index, *resource)));
-        named.extend(device.fences.iter().map(|open| Object::Fence(index, *open)));
+        named.extend(self.sync.fence_opens_of(number).map(|open| Object::Fence(index, open)));
         named.extend(self.sync.opens_of_device(number).into_iter().map(|open| Object::Legacy(index, open)));
         named.extend(self.memory.registrations.of_device(number).map(|number| Object::Registration(index, number)));
         named
@@ -187,15 +185,16 @@ impl Adapter {
 
     fn drop_process_if_empty(&mut self, cx: &mut Cx<'_>, process: ProcessId) {
         let Some(ProcessFacts { space, kmd }) = self.owners.process_goes(process) else { return };
-        let on_adapter = self.processes.remove(&process).expect("records of a process are made together");
+        let words = self.sync.process_goes(process);
         self.tally.forget(process);
         let work = self.vidmm.destroy_space(space);
         self.queue_any(cx, process, work);
         self.release_fence_words(process);
-        self.release_logs(on_adapter.logs);
+        self.packets.process_goes(process);
+        let logs = self.queues.take_log_pages(process);
+        self.release_logs(logs);
         let clients = cx.platform(self.index).clients();
-        on_adapter.user_words.release(clients, self.driver.pages());
-        on_adapter.status_words.release(clients, self.driver.pages());
+        words.release(clients, self.driver.pages());
         self.defer_space(space, kmd);
     }
 
@@ -235,11 +234,11 @@ impl Adapter {
             DeviceState::ErrorDmaPageFault => 7,
         };
         cx.emit(self.index, Event::DeviceInError { device: number.raw(), state: code, reason });
-        let lost = |open: &FenceOpenNumber| {
-            let open = self.sync.open(*open);
+        let lost = |open: FenceOpenNumber| {
+            let open = self.sync.open(open);
             open.is_lost_with_device().then_some(open.fence)
         };
-        let of_user: Vec<_> = self.devices[number].fences.iter().filter_map(lost).collect();
+        let of_user: Vec<_> = self.sync.fence_opens_of(number).filter_map(lost).collect();
         self.device_leaves_displays(cx, number);
         let mut fences = self.fail_packets(cx, number);
         let news = self.sync.device_lost(cx, number);

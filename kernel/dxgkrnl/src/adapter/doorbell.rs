@@ -3,6 +3,7 @@
 
 use ddi::DOORBELL_PRIVATE_DATA_MAX;
 use kmt_calls::Refusal;
+use shared_words::ClientAccess;
 use vidmm::AllocationId;
 use wddm_types::{GpuVa, Pages, ProcessId, WordAddress};
 
@@ -103,25 +104,23 @@ impl Adapter {
     fn take_doorbell_words(&mut self, cx: &Cx<'_>, process: ProcessId) -> Result<(WordAddress, WordAddress), Refusal> {
         // A page for each of the two words, at most.
         self.make_kernel_room(cx, Pages(2));
-        let on_adapter = self.processes.get_mut(&process).expect("a device's process is on the adapter");
         let out_of_pages = || no_memory("no system memory left for doorbell words");
-        let last_queued =
-            on_adapter.user_words.take(cx, self.index, self.driver.pages(), 0).ok_or_else(out_of_pages)?;
-        let status =
-            on_adapter.status_words.take(cx, self.index, self.driver.pages(), doorbell_status::DISCONNECTED_RETRY);
+        let written = (process, ClientAccess::ReadWrite);
+        let last_queued = self.sync.take_cpu_word(cx, self.driver.pages(), written, 0).ok_or_else(out_of_pages)?;
+        let (only_read, none_yet) = ((process, ClientAccess::Read), doorbell_status::DISCONNECTED_RETRY);
+        let status = self.sync.take_cpu_word(cx, self.driver.pages(), only_read, none_yet);
         match status {
             Some(status) => Ok((last_queued, status)),
             None => {
-                on_adapter.user_words.give_back(last_queued);
+                self.sync.give_back_cpu_word(process, ClientAccess::ReadWrite, last_queued);
                 Err(out_of_pages())
             }
         }
     }
 
     fn give_doorbell_words_back(&mut self, process: ProcessId, (last_queued, status): (WordAddress, WordAddress)) {
-        let on_adapter = self.processes.get_mut(&process).expect("a device's process is on the adapter");
-        on_adapter.user_words.give_back(last_queued);
-        on_adapter.status_words.give_back(status);
+        self.sync.give_back_cpu_word(process, ClientAccess::ReadWrite, last_queued);
+        self.sync.give_back_cpu_word(process, ClientAccess::Read, status);
     }
 
     /// Connects a doorbell that can be, on an adapter that has power. Whether the process is to tell the kernel when it has rung.

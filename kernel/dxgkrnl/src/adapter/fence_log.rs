@@ -41,13 +41,12 @@ impl Adapter {
     /// Pages for two logs of 4 KB each, or for more and longer ones while a tool traces.
     // spec: sync §3.14 (setup 1), sync §2.7
     fn take_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId) -> Result<LogPages, Refusal> {
-        let pool = &mut self.processes.get_mut(&process).expect("a queue's process is on the adapter").logs;
         let shape = self.sync.log_shape();
-        if let Some(pages) = pool.take(shape) {
+        if let Some(pages) = self.queues.log_pages(process).take(shape) {
             return Ok(pages);
         }
         let pages = LogPages { logs: shape.logs, ..self.map_log_pages(cx, process, shape.pages)? };
-        self.processes.get_mut(&process).expect("just seen").logs.add(pages);
+        self.queues.log_pages(process).add(pages);
         Ok(pages)
     }
 
@@ -71,7 +70,7 @@ impl Adapter {
             }
         };
         let mapped_at = self.memory.ring.queued();
-        self.processes.get_mut(&process).expect("just seen").words_mapped_at = mapped_at;
+        self.sync.mapped_at(process, mapped_at);
         Ok(LogPages { run, va, system_va, logs: 1 })
     }
 
@@ -80,12 +79,11 @@ impl Adapter {
     // spec: sync §3.14 (re-creation)
     fn give_back_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId, pages: LogPages) {
         let wanted = self.sync.log_shape().pages;
-        let on_adapter = self.processes.get_mut(&process).expect("a queue's process is on the adapter");
         if pages.run.count <= wanted || self.life.has_stopped() {
-            on_adapter.logs.give_back(pages);
+            self.queues.log_pages(process).give_back(pages);
             return;
         }
-        on_adapter.logs.remove(pages);
+        self.queues.log_pages(process).remove(pages);
         let space = self.owners.space_of(process);
         self.unmap_pages(cx, space, pages.va, pages.run.count);
         self.defer_system_mapping(pages.system_va, pages.run.count);

@@ -39,11 +39,8 @@ impl Adapter {
             }
             work.turns.into_iter().for_each(|turn| self.abandon_places(cx, turn.left()));
             // A device that was to quiesce for it goes on with the others, as if it had.
-            for device in &work.relocation.devices {
-                if let Some(device) = self.devices.get_mut(*device) {
-                    device.relocations += 1;
-                }
-            }
+            let devices = work.relocation.devices.iter().filter(|device| self.owners.facts_of(**device).is_some());
+            devices.for_each(|device| self.memory.ring.relocates(*device));
             destroys.extend(work.destroys);
         }
         for (number, serial) in over {

@@ -87,7 +87,7 @@ impl Adapter {
 
     /// Whether an open of a fence is closed by its process: it does not go with a queue.
     pub fn is_closed_by_process(&self, open: FenceOpenNumber) -> bool {
-        self.device_of_fence_open(open).is_some_and(|device| self.devices[device].fences.contains(&open))
+        self.sync.is_asked_for(open)
     }
 
     /// The allocations of a resource.

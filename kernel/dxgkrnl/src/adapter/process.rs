@@ -9,7 +9,6 @@ use vidmm::{DriverRange, MapError, Operation, SpaceId, SpaceKind, VidMm};
 use wddm_types::{GpuVa, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::adapter::ProcessOnAdapter;
 use crate::adapter::turns::priority_of;
 use crate::driver::{Creating, ProcessRequests};
 use crate::effect::Cx;
@@ -86,7 +85,7 @@ impl Adapter {
         self.memory.spaces.insert(space, kmd);
         self.memory.pasids.enter(space, pasid);
         self.owners.process_comes(process, ProcessFacts { space, kmd }, Terms::default().class);
-        self.processes.insert(process, ProcessOnAdapter::new());
+        self.sync.process_comes(process);
         self.tally.begin(process);
         self.queue_operations(cx, tables);
         for (va, size_bytes) in reserved {

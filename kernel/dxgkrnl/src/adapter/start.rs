@@ -1,15 +1,12 @@
 //! Adapter start: a driver's answers become the parts of an adapter, and its paging process the first that it has (sync §3.1, memory
 //! §1.3, §4.7). What the driver may answer is the law of `start`.
 
-use std::collections::BTreeMap;
-
 use ddi::{CreateDevice, CreateHwContext, CreateProcess, KmdContext, KmdDevice, Miniport, OsContext, OsProcess};
 use events::Event;
 use vidmm::{Policy, SpaceKind, VidMm};
 use vidsch::{Limits, VidSch};
 use wddm_types::{AdapterIndex, NodeId, ProcessId};
 
-use crate::adapter::ProcessOnAdapter;
 use crate::adapter::process::ProcessHost;
 use crate::adapter::{Adapter, AdapterConfig};
 use crate::coherency::is_io_coherent;
@@ -153,6 +150,8 @@ impl Adapter {
         let limits = Limits { packets_per_queue: PACKETS_PER_QUEUE };
         let (nodes, delay_ns) = (driver.nodes().len(), config.recovery.delay_ns);
         let vidsch = VidSch::new(limits, packets.terms(), nodes, delay_ns, config.scheduling);
+        let mut sync = Synchronization::new(index);
+        sync.process_comes(ProcessId::SYSTEM);
         let mut adapter = Adapter {
             index,
             luid: config.luid,
@@ -161,10 +160,9 @@ impl Adapter {
             vidmm,
             memory: AdapterMemory::new(space, kmd, pasids, PagingRing::new(device, context, has_addresses)),
             vidsch,
-            sync: Synchronization::new(index),
+            sync,
             software: Default::default(),
             owners,
-            processes: BTreeMap::from([(ProcessId::SYSTEM, ProcessOnAdapter::new())]),
             devices: Store::default(),
             queues: HardwareQueues::default(),
             packets,

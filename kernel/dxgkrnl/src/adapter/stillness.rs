@@ -35,9 +35,6 @@ impl Adapter {
         let processes: BTreeSet<_> = spaces.iter().filter_map(|space| self.owners.process_in(*space)).collect();
         let devices = processes.into_iter().flat_map(|process| self.owners.devices_of(process));
         let devices: Vec<_> = devices.collect::<BTreeSet<_>>().into_iter().collect();
-        for &device in &devices {
-            self.devices[device].table_changes += 1;
-        }
         self.memory.ring.stillness_begins(work, spaces, devices.clone());
         let stop = |number| self.suspend_device(cx, number, SuspendReasons::PAGE_TABLES);
         devices.into_iter().filter_map(stop).collect()
@@ -68,7 +65,6 @@ impl Adapter {
         let space = self.owners.space_of(self.owners.process_of(number));
         for _ in 0..self.memory.ring.device_comes(number, space) {
             // It has no context yet, so there is nothing to wait for.
-            self.devices[number].table_changes += 1;
             self.vidsch.suspensions.quiesce(Suspendable::Device(number), SuspendReasons::PAGE_TABLES);
         }
     }
@@ -76,9 +72,7 @@ impl Adapter {
     /// The hardware has got past a work: the devices that it quiesced go on, unless another work needs them quiesced.
     pub(super) fn stillness_over(&mut self, cx: &mut Cx<'_>, work: PagingWorkNumber) {
         for number in self.memory.ring.stillness_ends(work) {
-            let Some(device) = self.devices.get_mut(number) else { continue };
-            device.table_changes -= 1;
-            if device.table_changes == 0 {
+            if self.memory.ring.needs_stillness_no_more(number) {
                 self.resume_device(cx, number, SuspendReasons::PAGE_TABLES);
             }
         }
@@ -105,8 +99,10 @@ impl Adapter {
         let Relocation { devices, moved } = self.memory.ring.relocation_begins(number);
         let mut points = Vec::new();
         for device in devices {
-            let Some(known) = self.devices.get_mut(device) else { continue };
-            known.relocations += 1;
+            if self.owners.facts_of(device).is_none() {
+                continue;
+            }
+            self.memory.ring.relocates(device);
             points.extend(self.suspend_device(cx, device, SuspendReasons::RELOCATION));
             self.packets_relocated(device, &moved);
         }
@@ -116,9 +112,7 @@ impl Adapter {
     /// The moves are over: the devices go on, unless another work needs them still.
     pub(super) fn relocated(&mut self, cx: &mut Cx<'_>, devices: Vec<DeviceNumber>) {
         for number in devices {
-            let Some(device) = self.devices.get_mut(number) else { continue };
-            device.relocations -= 1;
-            if device.relocations == 0 {
+            if self.memory.ring.relocates_no_more(number) {
                 self.resume_device(cx, number, SuspendReasons::RELOCATION);
             }
         }

@@ -59,6 +59,11 @@ impl LogPool {
         self.all.retain(|kept| kept.run.first != pages.run.first);
     }
 
+    /// Whether a queue uses any.
+    pub fn is_used(&self) -> bool {
+        self.all.len() > self.free.len()
+    }
+
     /// All pages of a process that has gone, which the caller frees.
     pub fn into_all(self) -> Vec<LogPages> {
         self.all

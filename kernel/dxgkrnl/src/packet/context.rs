@@ -5,8 +5,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::Index;
 
 use ddi::{ContextInfo, KmdContext};
+use vidmm::StateDigest;
 use vidsch::QueueId;
-use wddm_types::NodeId;
+use wddm_types::{NodeId, ProcessId};
 
 use super::dma_buffer::DmaBuffer;
 use super::uses::Uses;
@@ -128,6 +129,30 @@ impl Packets {
             }
             None => Err("a packet context is of no device".into()),
         }
+    }
+
+    /// For the digest of the adapter's state.
+    pub fn add_to(&self, digest: &mut StateDigest) {
+        for (number, known) in self.contexts.iter() {
+            digest.add("packet context", &number, &(known.facts.device, known.last_submitted));
+        }
+        self.views.iter().for_each(|(process, work)| digest.add("views of process", &process.0, work));
+    }
+
+    /// The work of the ring behind which all allocations of a process's presents are mapped.
+    // spec: memory §4.11
+    pub fn views_mapped_at(&self, process: ProcessId) -> u64 {
+        self.views.get(&process).copied().unwrap_or(0)
+    }
+
+    /// An allocation of a process's present is mapped behind this work of the ring.
+    pub fn view_mapped(&mut self, process: ProcessId, work: u64) {
+        self.views.insert(process, work);
+    }
+
+    /// A process goes, whose contexts have gone.
+    pub fn process_goes(&mut self, process: ProcessId) {
+        self.views.remove(&process);
     }
 
     /// Whether there is no context.

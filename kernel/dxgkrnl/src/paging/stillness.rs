@@ -2,10 +2,10 @@
 //! wants idle address spaces (memory §4.2, §4.5). The memory manager says for which work; all contexts of the process's devices leave the
 //! hardware when that work's turn has come, and go on when the hardware has got past it. A device that comes in between is quiesced, too.
 //!
-//! Here stands which work quiesces which devices; this part asks no other. `adapter::stillness` has the devices suspended and resumed. A
+//! Here stands which work quiesces which devices, and how many works each device stands still for; this part asks no other. `adapter::stillness` has the devices suspended and resumed. A
 //! device is counted once for each work in `devices`.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use gpu_fence::FenceId;
 use vidmm::{Operation, SpaceId, Work};
@@ -17,6 +17,10 @@ use crate::number::{DeviceNumber, PagingWorkNumber};
 #[derive(Default)]
 pub(super) struct Stillnesses {
     of: BTreeMap<PagingWorkNumber, Stillness>,
+    /// The works that change the page tables of each device.
+    changes: BTreeMap<DeviceNumber, u32>,
+    /// The works under way that move content of each device's list within a segment.
+    relocations: BTreeMap<DeviceNumber, u32>,
 }
 
 struct Stillness {
@@ -27,6 +31,7 @@ struct Stillness {
 impl PagingRing {
     /// A work quiesces these devices, and each that comes to these spaces before the hardware has got past it.
     pub fn stillness_begins(&mut self, work: PagingWorkNumber, spaces: Vec<SpaceId>, devices: Vec<DeviceNumber>) {
+        devices.iter().for_each(|device| *self.stillnesses.changes.entry(*device).or_default() += 1);
         self.stillnesses.of.insert(work, Stillness { spaces, devices });
     }
 
@@ -34,14 +39,53 @@ impl PagingRing {
     #[must_use = "the device is quiesced"]
     pub fn device_comes(&mut self, device: DeviceNumber, space: SpaceId) -> usize {
         let quiescing = self.stillnesses.of.values_mut().filter(|known| known.spaces.contains(&space));
-        quiescing.map(|stillness| stillness.devices.push(device)).count()
+        let count = quiescing.map(|stillness| stillness.devices.push(device)).count();
+        if count > 0 {
+            // CAST: the ring has few works.
+            *self.stillnesses.changes.entry(device).or_default() += count as u32;
+        }
+        count
     }
 
     /// The hardware has got past a work. Answers with the devices that it quiesced.
-    #[must_use = "the devices go on, unless another work quiesces them"]
+    #[must_use = "each device needs one stillness less"]
     pub fn stillness_ends(&mut self, work: PagingWorkNumber) -> Vec<DeviceNumber> {
         self.stillnesses.of.remove(&work).map(|stillness| stillness.devices).unwrap_or_default()
     }
+
+    /// A work that has quiesced a device for its page tables is past. True: no other needs the device quiesced for that.
+    #[must_use = "the device goes on"]
+    pub fn needs_stillness_no_more(&mut self, device: DeviceNumber) -> bool {
+        is_last(&mut self.stillnesses.changes, device)
+    }
+
+    /// A work moves content of a device's list within a segment: its turn has come.
+    pub fn relocates(&mut self, device: DeviceNumber) {
+        *self.stillnesses.relocations.entry(device).or_default() += 1;
+    }
+
+    /// A work has moved content of a device's list. True: no other does.
+    #[must_use = "the device goes on"]
+    pub fn relocates_no_more(&mut self, device: DeviceNumber) -> bool {
+        is_last(&mut self.stillnesses.relocations, device)
+    }
+
+    /// A device goes: no work that is past brings it back.
+    pub fn device_goes(&mut self, device: DeviceNumber) {
+        self.stillnesses.changes.remove(&device);
+        self.stillnesses.relocations.remove(&device);
+    }
+}
+
+/// Counts one down; false also for a device that has gone.
+fn is_last(counts: &mut BTreeMap<DeviceNumber, u32>, device: DeviceNumber) -> bool {
+    let Entry::Occupied(mut count) = counts.entry(device) else { return false };
+    *count.get_mut() -= 1;
+    let last = *count.get() == 0;
+    if last {
+        count.remove();
+    }
+    last
 }
 
 /// The spaces in which nothing may run during a work, each with its strongest reason.

@@ -11,11 +11,11 @@ use std::ops::Index;
 
 use ddi::{KmdContext, KmdQueue};
 use vidmm::StateDigest;
-use wddm_types::NodeId;
+use wddm_types::{NodeId, ProcessId};
 
 use super::Feed;
 use crate::context_allocation::ContextAllocation;
-use crate::fence_log::Logs;
+use crate::fence_log::{LogPool, Logs};
 use crate::number::{ContextNumber, DeviceNumber, DoorbellNumber, FenceNumber, QueueNumber};
 use crate::store::Store;
 
@@ -60,6 +60,8 @@ pub struct HardwareQueues {
     contexts: Store<ContextNumber, Context>,
     queues: Store<QueueNumber, Queue>,
     of_devices: BTreeMap<DeviceNumber, OfDevice>,
+    /// The pages of logs of each process that has had any.
+    log_pages: BTreeMap<ProcessId, LogPool>,
 }
 
 /// What a device has.
@@ -175,6 +177,17 @@ impl HardwareQueues {
         &mut self.queues[number].logs
     }
 
+    /// The pages of a process's logs.
+    pub fn log_pages(&mut self, process: ProcessId) -> &mut LogPool {
+        self.log_pages.entry(process).or_default()
+    }
+
+    /// A process goes. These pages of logs it had.
+    #[must_use = "they are still taken"]
+    pub fn take_log_pages(&mut self, process: ProcessId) -> LogPool {
+        self.log_pages.remove(&process).unwrap_or_default()
+    }
+
     /// A queue that has none gets a doorbell.
     pub fn doorbell_comes(&mut self, number: QueueNumber, doorbell: DoorbellNumber) {
         let before = self.queues[number].doorbell.replace(doorbell);
@@ -239,6 +252,8 @@ impl HardwareQueues {
     pub fn add_to(&self, digest: &mut StateDigest) {
         self.contexts.iter().for_each(|(number, context)| digest.add("context", &number, context));
         self.queues.iter().for_each(|(number, queue)| digest.add("queue", &number, queue));
+        let used = self.log_pages.iter().filter(|(_, pool)| pool.is_used());
+        used.for_each(|(process, pool)| digest.add("logs of process", &process.0, pool));
     }
 }
 

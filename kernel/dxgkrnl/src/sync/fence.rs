@@ -10,6 +10,7 @@ pub use slot::{FenceSlot, FenceView, Home, LocalWord};
 pub use word::FenceWord;
 
 use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
 
 use ddi::KmdGlobalFence;
 use gpu_fence::{FenceId, FenceKind, Sampled};
@@ -20,7 +21,7 @@ use wddm_types::{FencePoint, ProcessId};
 
 use super::cross::News;
 use super::{Synchronization, Waiter};
-use crate::number::{CrossFenceNumber, FenceNumber, FenceOpenNumber};
+use crate::number::{CrossFenceNumber, DeviceNumber, FenceNumber, FenceOpenNumber};
 use crate::refusal::{access_denied, invalid, no_memory};
 
 impl Synchronization {
@@ -158,10 +159,33 @@ impl Synchronization {
         number
     }
 
+    /// A process has asked for this open of one of its devices, and may close it.
+    pub fn list_fence_open(&mut self, number: FenceOpenNumber) {
+        let device = self.opens[number].device.expect("a process opens fences on devices");
+        self.asked_for.entry(device).or_default().insert(number);
+    }
+
+    /// The opens of a device that its process has asked for.
+    pub fn fence_opens_of(&self, device: DeviceNumber) -> impl Iterator<Item = FenceOpenNumber> + '_ {
+        self.asked_for.get(&device).into_iter().flatten().copied()
+    }
+
+    /// Whether a process has asked for an open, which may be closed then.
+    pub fn is_asked_for(&self, open: FenceOpenNumber) -> bool {
+        let device = self.opens[open].device.and_then(|device| self.asked_for.get(&device));
+        device.is_some_and(|opens| opens.contains(&open))
+    }
+
     /// An open ends. Answers with it, with the waits that end with it, and with whether it was the last.
     // spec: sync §2.3: by default CPU waiters go on with any of the opens, else with the last; nothing outlives that
     pub fn end_fence_open(&mut self, number: FenceOpenNumber) -> (FenceOpen, Sampled<Waiter>, bool) {
         let open = self.opens.remove(number).expect("an open is closed once");
+        if let Some(Entry::Occupied(mut of)) = open.device.map(|device| self.asked_for.entry(device)) {
+            of.get_mut().remove(&number);
+            if of.get().is_empty() {
+                of.remove();
+            }
+        }
         let fence = &mut self.fences[open.fence];
         fence.opens.remove(&number);
         if let Some(view) = fence.views.get_mut(&open.process) {
@@ -296,6 +320,12 @@ impl Synchronization {
         for (number, open) in self.opens.iter() {
             if !self.fences.get(open.fence).is_some_and(|fence| fence.opens.contains(&number)) {
                 return Err(format!("open {number:?} is of no fence: {open:?}"));
+            }
+        }
+        for (device, opens) in &self.asked_for {
+            let is_of = |open: &FenceOpenNumber| self.opens.get(*open).is_some_and(|open| open.device == Some(*device));
+            if !opens.iter().all(is_of) {
+                return Err(format!("device {device:?} has not all of {opens:?}"));
             }
         }
         let views: usize = self.fences.iter().map(|(_, fence)| fence.views.len()).sum();

@@ -53,7 +53,7 @@ impl Adapter {
             private_data: request.private_data,
         };
         let (_, open, private_data) = self.make_fence(cx, new)?;
-        self.devices[device].fences.insert(open);
+        self.sync.list_fence_open(open);
         Ok((open, private_data))
     }
 

@@ -135,7 +135,7 @@ impl Adapter {
         };
         let address = self.vidmm.storage_address(allocation);
         let mapped_at = self.memory.ring.queued();
-        self.processes.get_mut(&process).expect("a device's process is here").words_mapped_at = mapped_at;
+        self.sync.mapped_at(process, mapped_at);
         let flags = ContextAllocationFlags::SHARED_ACROSS_CONTEXTS;
         self.devices[device].context_allocations.push(ContextAllocation { vidmm: allocation, flags });
         let made = LocalPage { allocation, va, system_va };

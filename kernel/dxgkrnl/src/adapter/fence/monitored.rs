@@ -59,7 +59,7 @@ impl Adapter {
             private_data: FencePrivateData::default(),
         };
         let (_, open, _) = self.make_fence(cx, new)?;
-        self.devices[device].fences.insert(open);
+        self.sync.list_fence_open(open);
         Ok(open)
     }
 

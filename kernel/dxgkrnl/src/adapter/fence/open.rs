@@ -33,7 +33,7 @@ impl Adapter {
         let process = self.owners.process_of(device);
         let open = FenceOpen { fence, process, device: Some(device), kmd: None, flags: request.flags, access };
         let (open, private_data) = self.add_open(cx, open, request.private_data)?;
-        self.devices[device].fences.insert(open);
+        self.sync.list_fence_open(open);
         cx.emit(self.index, Event::FenceOpened { process: process.0, fence: fence.raw(), open: open.raw() });
         Ok((open, private_data))
     }
@@ -141,9 +141,6 @@ impl Adapter {
     // spec: sync §3.4
     pub fn close_fence(&mut self, cx: &mut Cx<'_>, number: FenceOpenNumber) {
         let (open, ended, last) = self.sync.end_fence_open(number);
-        if let Some(device) = open.device.and_then(|device| self.devices.get_mut(device)) {
-            device.fences.remove(&number);
-        }
         self.release(cx, ended.released);
         self.publish(cx, ended.updates);
         if let (Some(local), Some(fences)) = (open.kmd, self.driver.call(cx).native_fences()) {

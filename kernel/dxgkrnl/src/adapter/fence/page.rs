@@ -80,7 +80,7 @@ impl Adapter {
             }
         };
         let mapped_at = self.memory.ring.queued();
-        self.processes.get_mut(&owner).expect("the owner is on the adapter").words_mapped_at = mapped_at;
+        self.sync.mapped_at(owner, mapped_at);
         Ok(self.sync.add_packed_page(owner, which, stride, MappedPage { run, va, system_va }))
     }
 

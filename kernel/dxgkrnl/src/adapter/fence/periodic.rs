@@ -76,7 +76,7 @@ impl Adapter {
         };
         match self.make_fence(cx, new) {
             Ok((_, open, _)) => {
-                self.devices[device].fences.insert(open);
+                self.sync.list_fence_open(open);
                 Ok(open)
             }
             Err(refusal) => {

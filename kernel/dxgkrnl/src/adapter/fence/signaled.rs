@@ -205,7 +205,7 @@ impl Adapter {
     /// The native fences that a process has open and that have waiters.
     fn waited_fences_of(&self, process: ProcessId) -> Vec<FenceNumber> {
         let fences = self.owners.devices_of(process).flat_map(|device| {
-            let opened = self.devices[device].fences.iter().map(|open| self.sync.open(*open).fence);
+            let opened = self.sync.fence_opens_of(device).map(|open| self.sync.open(open).fence);
             // One of them may be about to go.
             let progress = self.queues.of_device(device).map(|(_, queue)| queue.progress);
             let queues = &self.memory.paging_queues;

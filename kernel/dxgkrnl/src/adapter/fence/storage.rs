@@ -13,6 +13,7 @@
 
 use ddi::{FenceValueType, NativeFenceCaps};
 use kmt_calls::{CreatedFence, Refusal};
+use shared_words::ClientAccess;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
 
 use crate::adapter::Adapter;
@@ -109,8 +110,7 @@ impl Adapter {
     // spec: sync §1.6, sync §2.3
     pub(super) fn take_unmapped_slot(&mut self, cx: &Cx<'_>, owner: ProcessId) -> Result<FenceSlot, Refusal> {
         self.make_kernel_room(cx, Pages(1));
-        let process = self.processes.get_mut(&owner).expect("the owner is on the adapter");
-        let word = process.status_words.take(cx, self.index, self.driver.pages(), 0);
+        let word = self.sync.take_cpu_word(cx, self.driver.pages(), (owner, ClientAccess::Read), 0);
         let current = word.ok_or_else(|| no_memory(super::page::NO_PAGES))?;
         Ok(FenceSlot::without_monitored(owner, Home::Unmapped, current, GpuVa::NULL, GpuVa::NULL))
     }
@@ -245,7 +245,7 @@ impl Adapter {
             }
         }
         let mapped_at = self.memory.ring.queued();
-        self.processes.get_mut(&process).expect("its device is here").words_mapped_at = mapped_at;
+        self.sync.mapped_at(process, mapped_at);
         Ok(view)
     }
 
@@ -265,11 +265,7 @@ impl Adapter {
         ] {
             match home {
                 // With its process its pages have gone.
-                Home::Unmapped => {
-                    if let Some(process) = self.processes.get_mut(&slot.owner) {
-                        process.status_words.give_back(word);
-                    }
-                }
+                Home::Unmapped => self.sync.give_back_cpu_word(slot.owner, ClientAccess::Read, word),
                 Home::Nowhere => {}
                 Home::Own(run) | Home::Apart(run) => {
                     // Works that are queued still reach the pages at the addresses that have just been freed.
@@ -291,7 +287,7 @@ impl Adapter {
 
     /// Whether the GPU reaches all fence words of a process.
     pub fn fence_words_mapped(&self, process: ProcessId) -> bool {
-        self.processes.get(&process).is_none_or(|on_adapter| on_adapter.words_mapped_at <= self.memory.ring.done())
+        self.sync.are_mapped(process, self.memory.ring.done())
     }
 
     /// The driver's fence capabilities; nothing where it has none.

@@ -55,7 +55,7 @@ impl Adapter {
         // A destination that is displayed is left alone until its flip.
         let primaries: Vec<_> =
             entries.iter().filter(|entry| entry.write).filter_map(|entry| Some(entry.allocation?.instance)).collect();
-        let views = self.processes[&self.owners.process_of(device)].views_mapped_at;
+        let views = self.packets.views_mapped_at(self.owners.process_of(device));
         let work = |Built { buffer, written, .. }| {
             let place = self.packets.buffer_place(context, buffer);
             let shown_after = place.shown_after.max(views);
@@ -114,7 +114,7 @@ impl Adapter {
         }
         let view = self.map_for_kernel(cx, space, self.vidmm.whole_request(allocation, write))?;
         let mapped_at = self.memory.ring.queued();
-        self.processes.get_mut(&process).expect("its device is here").views_mapped_at = mapped_at;
+        self.packets.view_mapped(process, mapped_at);
         Ok(view)
     }
 }
