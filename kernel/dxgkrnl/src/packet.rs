@@ -109,7 +109,7 @@ pub struct Packets {
     of_devices: BTreeMap<DeviceNumber, BTreeSet<PacketContextNumber>>,
     /// Submissions that wait for their devices' turns, oldest first.
     waiting: VecDeque<WaitingRender>,
-    /// The work of the ring behind which the last allocation of a present is mapped, by process.
+    /// The position of the ring at which the last allocation of a present is mapped, by process.
     views: BTreeMap<ProcessId, u64>,
     /// Turns of suspended devices: how many were decided, and how many have come.
     turns: BTreeMap<DeviceNumber, (u64, u64)>,

@@ -136,18 +136,18 @@ impl Packets {
         for (number, known) in self.contexts.iter() {
             digest.add("packet context", &number, &(known.facts.device, known.last_submitted));
         }
-        self.views.iter().for_each(|(process, work)| digest.add("views of process", &process.0, work));
+        self.views.iter().for_each(|(process, at)| digest.add("views of process", &process.0, at));
     }
 
-    /// The work of the ring behind which all allocations of a process's presents are mapped.
+    /// The position of the ring at which all allocations of a process's presents are mapped.
     // spec: memory §4.11
     pub fn views_mapped_at(&self, process: ProcessId) -> u64 {
         self.views.get(&process).copied().unwrap_or(0)
     }
 
-    /// An allocation of a process's present is mapped behind this work of the ring.
-    pub fn view_mapped(&mut self, process: ProcessId, work: u64) {
-        self.views.insert(process, work);
+    /// An allocation of a process's present is mapped when the ring has come to this position.
+    pub fn view_mapped(&mut self, process: ProcessId, position: u64) {
+        self.views.insert(process, position);
     }
 
     /// A process goes, whose contexts have gone.

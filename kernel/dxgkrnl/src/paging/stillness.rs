@@ -2,8 +2,8 @@
 //! wants idle address spaces (memory §4.2, §4.5). The memory manager says for which work; all contexts of the process's devices leave the
 //! hardware when that work's turn has come, and go on when the hardware has got past it. A device that comes in between is quiesced, too.
 //!
-//! Here stands which work quiesces which devices, and how many works each device stands still for; this part asks no other. `adapter::stillness` has the devices suspended and resumed. A
-//! device is counted once for each work in `devices`.
+//! Here stands which work quiesces which devices, and for how many works each device stands still; this part asks no other.
+//! `adapter::stillness` has the devices suspended and resumed. A device is counted once for each work in `devices`.
 
 use std::collections::btree_map::{BTreeMap, Entry};
 

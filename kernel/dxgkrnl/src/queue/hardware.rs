@@ -72,7 +72,7 @@ struct OfDevice {
     queues: BTreeSet<QueueNumber>,
 }
 
-/// Contexts.
+/// The contexts.
 impl HardwareQueues {
     /// The number that the next context gets.
     pub fn next_context(&self) -> ContextNumber {
@@ -111,7 +111,7 @@ impl HardwareQueues {
     }
 }
 
-/// Queues.
+/// The queues.
 impl HardwareQueues {
     /// The number that the next queue gets.
     pub fn next_number(&self) -> QueueNumber {
@@ -207,7 +207,7 @@ impl HardwareQueues {
     }
 }
 
-/// Both.
+/// What holds for both.
 impl HardwareQueues {
     fn forget(&mut self, device: DeviceNumber, leave: impl FnOnce(&mut OfDevice) -> bool) {
         let of = self.of_devices.get_mut(&device).expect("what is there is listed for its device");

@@ -17,7 +17,7 @@ use crate::word_page::WordPages;
 pub struct CpuWords {
     written: WordPages,
     only_read: WordPages,
-    /// The work of the ring behind which the last page of words or logs is mapped.
+    /// The position of the ring at which the last page of words or logs is mapped.
     mapped_at: u64,
 }
 
@@ -76,12 +76,12 @@ impl Synchronization {
         }
     }
 
-    /// Words or logs of a process are mapped behind this work of the ring, and not before.
-    pub fn mapped_at(&mut self, process: ProcessId, work: u64) {
-        self.cpu_words.get_mut(&process).expect("the process is on the adapter").mapped_at = work;
+    /// Words or logs of a process are mapped when the ring has come to this position, and not before.
+    pub fn mapped_at(&mut self, process: ProcessId, position: u64) {
+        self.cpu_words.get_mut(&process).expect("the process is on the adapter").mapped_at = position;
     }
 
-    /// Whether all mappings of a process's words and logs hold, when the ring is done with this work.
+    /// Whether all mappings of a process's words and logs hold, when the ring has come so far.
     pub fn are_mapped(&self, process: ProcessId, done: u64) -> bool {
         self.cpu_words.get(&process).is_none_or(|words| words.mapped_at <= done)
     }
