@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kmt_calls::MappingId;
 use vidmm::{AllocationId, CoherencyTracker, Maintenance};
-use wddm_types::{AdapterIndex, ProcessId};
+use wddm_types::{AdapterIndex, CpuRun, ProcessId};
 
 use crate::effect::{Cx, Effect, MappingChange};
 use crate::number::{MappingChangeNumber, PagingWorkNumber};
@@ -73,8 +73,8 @@ struct Unseen {
 }
 
 impl CpuView {
-    /// A name for a mapping of memory that is no allocation.
-    pub fn name(&mut self, on: AdapterIndex) -> MappingId {
+    /// A name for a mapping.
+    fn name(&mut self, on: AdapterIndex) -> MappingId {
         self.named += 1;
         MappingId(u64::from(on.0) << NUMBER_BITS | self.named)
     }
@@ -83,6 +83,19 @@ impl CpuView {
     pub fn enter(&mut self, on: AdapterIndex, allocation: AllocationId) -> MappingId {
         let mapping = self.name(on);
         self.by_allocation.insert(allocation, mapping);
+        mapping
+    }
+
+    /// Makes a mapping of memory that is no allocation.
+    pub fn map_section(
+        &mut self,
+        cx: &mut Cx<'_>,
+        on: AdapterIndex,
+        process: ProcessId,
+        (runs, size_bytes): (Vec<CpuRun>, u64),
+    ) -> MappingId {
+        let mapping = self.name(on);
+        self.tell(cx, mapping, MappingChange::Made { process, size_bytes, runs });
         mapping
     }
 

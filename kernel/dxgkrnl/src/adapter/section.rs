@@ -45,7 +45,7 @@ impl Adapter {
         if !self.is_io_coherent(cx) {
             see_cached(&mut seen);
         }
-        let mapping = self.map_section(cx, process, seen.clone(), size_bytes);
+        let mapping = self.memory.cpu_view.map_section(cx, self.index, process, (seen.clone(), size_bytes));
         let mapped = Mapped { mapping, runs: seen, size_bytes };
         Ok((Provided { runs, is_given: given.is_some(), mapping }, mapped))
     }

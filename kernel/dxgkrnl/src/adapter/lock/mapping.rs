@@ -1,4 +1,4 @@
-//! Makes the mappings of locked allocations and of sections, and ends them; points window pages of a driver's aperture at memory.
+//! Makes the mappings of locked allocations, and ends them; points window pages of a driver's aperture at memory.
 
 use ddi::{MapCpuHostAperture, UnmapCpuHostAperture};
 use kmt_calls::MappingId;
@@ -25,19 +25,6 @@ impl Adapter {
         let mapping = self.memory.cpu_view.enter(self.index, allocation);
         let size_bytes = self.vidmm.allocation_bytes(allocation);
         let runs = self.through_caches(cx, allocation, runs.to_vec());
-        self.memory.cpu_view.tell(cx, mapping, MappingChange::Made { process, size_bytes, runs });
-        mapping
-    }
-
-    /// A mapping of memory that is no allocation.
-    pub fn map_section(
-        &mut self,
-        cx: &mut Cx<'_>,
-        process: ProcessId,
-        runs: Vec<CpuRun>,
-        size_bytes: u64,
-    ) -> MappingId {
-        let mapping = self.memory.cpu_view.name(self.index);
         self.memory.cpu_view.tell(cx, mapping, MappingChange::Made { process, size_bytes, runs });
         mapping
     }
