@@ -25,28 +25,28 @@ impl Adapter {
     }
 
     /// Gives the kernel's pages back when the ring has got past everything queued so far.
-    pub fn defer_pages(&mut self, run: PageRun) {
+    pub(super) fn defer_pages(&mut self, run: PageRun) {
         self.memory.ring.defer(Deferred::Pages(run));
     }
 
     /// Nothing reaches the word of a cross-adapter fence any more when the ring has got past everything queued so far.
-    pub fn defer_common_use(&mut self, cross: CrossFenceNumber) {
+    pub(super) fn defer_common_use(&mut self, cross: CrossFenceNumber) {
         self.memory.ring.defer(Deferred::CommonUse(cross));
     }
 
     /// Takes pages of the kernel's own out of the paging process when the ring has got past everything queued so far.
-    pub fn defer_system_mapping(&mut self, va: GpuVa, count: Pages) {
+    pub(super) fn defer_system_mapping(&mut self, va: GpuVa, count: Pages) {
         self.memory.ring.defer(Deferred::SystemMapping(va, count));
     }
 
     /// Forgets an address space and the driver's process when the ring has got past everything queued so far.
-    pub fn defer_space(&mut self, space: SpaceId, process: ddi::KmdProcess) {
+    pub(super) fn defer_space(&mut self, space: SpaceId, process: ddi::KmdProcess) {
         self.memory.ring.defer(Deferred::Space(space));
         self.memory.ring.defer(Deferred::Process(process));
     }
 
     /// Destroys a fence when the ring has got past everything queued so far.
-    pub fn defer_fence(&mut self, fence: FenceNumber) {
+    pub(super) fn defer_fence(&mut self, fence: FenceNumber) {
         self.sync.doom(fence);
         self.memory.ring.defer(Deferred::Fence(fence));
     }
@@ -54,18 +54,18 @@ impl Adapter {
     /// Looks at a fence when the ring has got past what takes it out of a process's reach: until then the process's queues signal it, and
     /// neither what it has open nor a name in its logs says so.
     // spec: sync §3.4, sync §3.15
-    pub fn look_behind_ring(&mut self, fence: FenceNumber) {
+    pub(super) fn look_behind_ring(&mut self, fence: FenceNumber) {
         self.memory.ring.defer(Deferred::UnreachedFence(fence));
     }
 
     /// Forgets a paging queue when the ring has got past everything queued so far.
-    pub fn defer_paging_queue(&mut self, queue: PagingQueueNumber) {
+    pub(super) fn defer_paging_queue(&mut self, queue: PagingQueueNumber) {
         self.memory.paging_queues.doom(queue);
         self.memory.ring.defer(Deferred::PagingQueue(queue));
     }
 
     /// Lets a device run again when the ring has brought its content back.
-    pub fn defer_resume(&mut self, device: DeviceNumber, decided_ns: u64) {
+    pub(super) fn defer_resume(&mut self, device: DeviceNumber, decided_ns: u64) {
         self.memory.ring.defer(Deferred::Resume(device, decided_ns));
     }
 
@@ -77,62 +77,62 @@ impl Adapter {
     }
 
     /// Lets devices go on that were quiesced for moves within a segment, when the ring has got past them.
-    pub fn defer_relocated(&mut self, devices: Vec<DeviceNumber>) {
+    pub(super) fn defer_relocated(&mut self, devices: Vec<DeviceNumber>) {
         self.memory.ring.defer(Deferred::Relocated(devices));
     }
 
     /// Tells the hardware again what it knows of fences by their place, when the ring has got past their move.
-    pub fn defer_words_moved(&mut self, storage: vidmm::AllocationId) {
+    pub(super) fn defer_words_moved(&mut self, storage: vidmm::AllocationId) {
         self.memory.ring.defer(Deferred::WordsMoved(storage));
     }
 
     /// Lets processes go on that are quiesced for the work just queued, when the ring has got past it.
-    pub fn defer_stillness_over(&mut self) {
+    pub(super) fn defer_stillness_over(&mut self) {
         self.memory.ring.defer(Deferred::StillnessOver(PagingWorkNumber::from_raw(self.memory.ring.queued())));
     }
 
     /// Maintains the CPU's caches when the ring has written an allocation's backing store.
-    pub fn defer_maintenance(&mut self, allocation: vidmm::AllocationId) {
+    pub(super) fn defer_maintenance(&mut self, allocation: vidmm::AllocationId) {
         self.memory.ring.defer(Deferred::Lines(allocation));
     }
 
     /// Takes a system copy as what the CPU is shown, when the ring has brought it up to date.
-    pub fn defer_copy(&mut self, allocation: vidmm::AllocationId) {
+    pub(super) fn defer_copy(&mut self, allocation: vidmm::AllocationId) {
         self.memory.ring.defer(Deferred::Copy(allocation));
     }
 
     /// Answers an unlock when the ring has got past everything queued so far.
-    pub fn defer_unlocked(&mut self, token: Token) {
+    pub(super) fn defer_unlocked(&mut self, token: Token) {
         self.memory.ring.defer(Deferred::Unlocked(token));
     }
 
     /// Lets an allocation's section go when the ring has got past everything queued so far.
-    pub fn defer_section(&mut self, section: SectionNumber) {
+    pub(super) fn defer_section(&mut self, section: SectionNumber) {
         self.memory.ring.defer(Deferred::Section(section));
     }
 
     /// Answers a call that was promised an answer when the ring has got past everything queued so far.
-    pub fn answer_after_ring(&mut self, token: Token, reply: Reply) {
+    pub(super) fn answer_after_ring(&mut self, token: Token, reply: Reply) {
         self.memory.ring.defer(Deferred::Answer(token, Box::new(reply)));
     }
 
     /// Signals a fence when the ring has got past everything queued so far.
-    pub fn defer_signal(&mut self, fence: FenceNumber, value: u64) {
+    pub(super) fn defer_signal(&mut self, fence: FenceNumber, value: u64) {
         self.memory.ring.defer(Deferred::Signal { fence, value });
     }
 
     /// Switches the device off when the ring has got past everything queued so far.
-    pub fn defer_power_down(&mut self, token: Token, state: ddi::PowerState) {
+    pub(super) fn defer_power_down(&mut self, token: Token, state: ddi::PowerState) {
         self.memory.ring.defer(Deferred::PowerDown(token, state));
     }
 
     /// Stops the adapter (PnP) when the ring has got past everything queued so far.
-    pub fn defer_stop(&mut self, token: Token) {
+    pub(super) fn defer_stop(&mut self, token: Token) {
         self.memory.ring.defer(Deferred::Stop(token));
     }
 
     /// Carries out the actions that are due.
-    pub fn run_deferred(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn run_deferred(&mut self, cx: &mut Cx<'_>) {
         let shown = self.memory.ring.shown();
         while let Some(deferred) = self.memory.ring.next_due(shown, self.life.has_stopped()) {
             match deferred {
@@ -179,7 +179,7 @@ impl Adapter {
 
     /// Registers a wait for the ring's progress when the kernel needs to be told: for a buffer to be reused, a deferred answer, or what a
     /// process that has gone has left.
-    pub fn watch_progress(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn watch_progress(&mut self, cx: &mut Cx<'_>) {
         if self.life.has_stopped() {
             return;
         }

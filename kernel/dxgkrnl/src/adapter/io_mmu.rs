@@ -14,7 +14,7 @@ use crate::store::ObjectNumber;
 
 /// The result of [`Adapter::give_addresses`].
 #[derive(Debug, Default)]
-pub struct Given {
+pub(super) struct Given {
     /// The allocations that had none before.
     pub fresh: Vec<AllocationId>,
     /// Some of it is resident, and is shown when the ring has got so far.
@@ -35,7 +35,7 @@ impl Adapter {
     /// Gives the allocations of a call their addresses in the process, all or none. Nothing to do on adapters of other models,
     /// and for what the process has already.
     // spec: memory §4.1
-    pub fn give_addresses(
+    pub(super) fn give_addresses(
         &mut self,
         cx: &mut Cx<'_>,
         process: ProcessId,
@@ -69,7 +69,7 @@ impl Adapter {
     }
 
     /// Tells traces where a process has an allocation, when that has just been decided.
-    pub fn announce_address(
+    pub(super) fn announce_address(
         &self,
         cx: &mut Cx<'_>,
         process: ProcessId,
@@ -87,7 +87,7 @@ impl Adapter {
     }
 
     /// Takes back what was given for a call that failed later.
-    pub fn take_addresses(&mut self, cx: &mut Cx<'_>, process: ProcessId, allocations: &[AllocationId]) {
+    pub(super) fn take_addresses(&mut self, cx: &mut Cx<'_>, process: ProcessId, allocations: &[AllocationId]) {
         let space = self.owners.space_of(process);
         for &id in allocations {
             let work = self.vidmm.take_cpu_address(space, id);
@@ -96,7 +96,7 @@ impl Adapter {
     }
 
     /// Where a process has an allocation, on an adapter of this model; else NULL.
-    pub fn address_of(&self, process: ProcessId, allocation: AllocationId) -> CpuVa {
+    pub(super) fn address_of(&self, process: ProcessId, allocation: AllocationId) -> CpuVa {
         let space = self.owners.facts_of_process(process).map(|facts| facts.space);
         space.and_then(|space| self.vidmm.cpu_address(space, allocation)).unwrap_or(CpuVa::NULL)
     }

@@ -21,7 +21,7 @@ pub struct OverWorks {
 impl Adapter {
     /// Nothing of the ring is with the hardware any more, and nothing will be. The kernel does its own part of the works: the platform's
     /// entries, the books of roots and of fence words.
-    pub fn abandon_works(&mut self, cx: &mut Cx<'_>) -> OverWorks {
+    pub(super) fn abandon_works(&mut self, cx: &mut Cx<'_>) -> OverWorks {
         let mut destroys = Vec::new();
         let GivenUp { built: mut over, unbuilt } = self.memory.ring.give_up();
         for work in unbuilt {
@@ -69,7 +69,7 @@ impl Adapter {
     }
 
     /// The driver forgets what works were to destroy, and the kernel ends the waits of the old ring.
-    pub fn end_works(&mut self, cx: &mut Cx<'_>, over: OverWorks) {
+    pub(super) fn end_works(&mut self, cx: &mut Cx<'_>, over: OverWorks) {
         for gone in over.destroys {
             self.destroy_in_driver(cx, &gone.allocations, gone.resource, gone.with_resource);
         }
@@ -83,7 +83,7 @@ impl Adapter {
     /// # Errors
     /// The step that failed.
     // spec: memory §4.7, memory §8.4, sync §4.4
-    pub fn restart_ring(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+    pub(super) fn restart_ring(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let node = self.driver.paging_node();
         self.charge_ring(cx);
         let (Some(old_vidsch), Some(old_progress)) = (self.memory.ring.queue_id(), self.memory.ring.progress_fence())
@@ -137,7 +137,7 @@ impl Adapter {
 
     /// Locked content is shown where it is now, and its former windows go; nothing is brought into memory before that.
     // spec: memory §6.3, memory §8.4
-    pub fn show_what_is_left(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn show_what_is_left(&mut self, cx: &mut Cx<'_>) {
         let locked: Vec<_> =
             self.memory.allocations.bodies().map(|(id, _)| id).filter(|id| self.vidmm.is_locked(*id)).collect();
         let mut unanswered = Unanswered::new();

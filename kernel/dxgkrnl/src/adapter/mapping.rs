@@ -12,7 +12,7 @@ use crate::gpu_va::from_map;
 impl Adapter {
     /// Maps the kernel's own pages into a space. Tables of the paging process are written at once; those of others by
     /// paging work.
-    pub fn map_pages(
+    pub(super) fn map_pages(
         &mut self,
         cx: &mut Cx<'_>,
         space: SpaceId,
@@ -25,7 +25,7 @@ impl Adapter {
 
     /// The same for a page of fence words, within a window of addresses; NULL is no bound.
     // spec: sync §1.5: updates of entries that show native fences say so
-    pub fn map_fence_page(
+    pub(super) fn map_fence_page(
         &mut self,
         cx: &mut Cx<'_>,
         space: SpaceId,
@@ -58,7 +58,7 @@ impl Adapter {
     }
 
     /// Maps something of the kernel's own.
-    pub fn map_for_kernel(
+    pub(super) fn map_for_kernel(
         &mut self,
         cx: &mut Cx<'_>,
         space: SpaceId,
@@ -75,7 +75,7 @@ impl Adapter {
     }
 
     /// Takes the kernel's own mapping out of a space again.
-    pub fn unmap_pages(&mut self, cx: &mut Cx<'_>, space: SpaceId, va: GpuVa, count: Pages) {
+    pub(super) fn unmap_pages(&mut self, cx: &mut Cx<'_>, space: SpaceId, va: GpuVa, count: Pages) {
         let work = self.vidmm.free_system_va(space, va, count);
         if work.as_ref().is_some_and(|work| work.immediate) {
             self.memory.ring.forget_entries(space, va, count);

@@ -19,7 +19,7 @@ const IN_FLIGHT_MAX: u64 = 1 << 20;
 impl Adapter {
     /// The work that the device's queues have been given and not finished: the last use of anything that it evicts now.
     // spec: sync §3.11
-    pub fn queued_work(&self, cx: &Cx<'_>, device: DeviceNumber) -> Result<Vec<FencePoint<FenceId>>, Refusal> {
+    pub(super) fn queued_work(&self, cx: &Cx<'_>, device: DeviceNumber) -> Result<Vec<FencePoint<FenceId>>, Refusal> {
         let mut points = Vec::new();
         for queue in self.queues.of_device(device).map(|(_, queue)| queue) {
             let current = self.sync.current_value(cx.memory, queue.progress);
@@ -41,7 +41,7 @@ impl Adapter {
     }
 
     /// The allocations of a list, as the memory manager knows them. Each is of this device.
-    pub fn vidmm_list(
+    pub(super) fn vidmm_list(
         &self,
         device: DeviceNumber,
         list: &[AllocationNumber],

@@ -23,7 +23,7 @@ pub struct Residence {
 impl Adapter {
     /// Tells what has moved without work, before the memory manager's work of this serial. The hardware had nothing to do for
     /// it: the work's number is 0.
-    pub fn emit_untold(&mut self, cx: &mut Cx<'_>, process: ProcessId, before: u64) {
+    pub(super) fn emit_untold(&mut self, cx: &mut Cx<'_>, process: ProcessId, before: u64) {
         let moves = self.vidmm.take_untold(before);
         if !moves.is_empty() {
             self.backings_used(cx, &moves);
@@ -32,7 +32,7 @@ impl Adapter {
     }
 
     /// Tells what moved, by a work if the hardware had something to do for it. Answers with the bytes copied in and out.
-    pub fn emit_moves(
+    pub(super) fn emit_moves(
         &mut self,
         cx: &mut Cx<'_>,
         work: Option<PagingWorkNumber>,
@@ -118,7 +118,7 @@ impl Adapter {
     }
 
     /// The number of the process that a space is of; 0: of one that is being created, or has died.
-    pub fn process_in(&self, space: SpaceId) -> u32 {
+    pub(super) fn process_in(&self, space: SpaceId) -> u32 {
         self.owners.process_in(space).map_or(0, |process| process.0)
     }
 

@@ -60,14 +60,14 @@ impl Adapter {
     }
 
     /// Signals a paging queue for a work that is complete: only the kernel signals there.
-    pub fn signal_paging_queue(&mut self, cx: &mut Cx<'_>, queue: PagingQueueNumber, value: u64) {
+    pub(super) fn signal_paging_queue(&mut self, cx: &mut Cx<'_>, queue: PagingQueueNumber, value: u64) {
         if let Some(fence) = self.memory.paging_queues.fence_if_there(queue) {
             self.signal_fence(cx, fence, value);
         }
     }
 
     /// Signals what the kernel keeps: works are done, and their processes see what has come.
-    pub fn send_pending_remap_signals(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn send_pending_remap_signals(&mut self, cx: &mut Cx<'_>) {
         for queue in self.memory.paging_queues.kept() {
             let (owners, cpu_view, done) = (&self.owners, &self.memory.cpu_view, self.memory.ring.done());
             let reached = self.memory.paging_queues.reached(queue, |device, work| {

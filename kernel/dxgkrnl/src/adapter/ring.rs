@@ -19,7 +19,12 @@ use crate::store::ObjectNumber;
 impl Adapter {
     /// Creates the paging hardware queue and its buffers.
     // spec: memory §1.11, memory §4.7
-    pub fn start_ring(&mut self, cx: &mut Cx<'_>, node: NodeId, info: PagingBufferInfo) -> Result<(), StartError> {
+    pub(super) fn start_ring(
+        &mut self,
+        cx: &mut Cx<'_>,
+        node: NodeId,
+        info: PagingBufferInfo,
+    ) -> Result<(), StartError> {
         self.memory.ring.take_device_pages(self.driver.has_map_aperture2());
         let progress = self
             .create_fence(cx, None, ProcessId::SYSTEM, 0)
@@ -37,7 +42,11 @@ impl Adapter {
     }
 
     /// The hardware queue of a ring that has one.
-    pub fn create_ring_queue(&mut self, cx: &Cx<'_>, progress: FenceNumber) -> Result<Option<KmdQueue>, StartError> {
+    pub(super) fn create_ring_queue(
+        &mut self,
+        cx: &Cx<'_>,
+        progress: FenceNumber,
+    ) -> Result<Option<KmdQueue>, StartError> {
         if PacketRing::is_used(self.driver.facets()) {
             return Ok(None);
         }
@@ -56,17 +65,17 @@ impl Adapter {
     }
 
     /// Whether the ring gives the hardware anything. A device without power gets nothing: works stand until it wakes.
-    pub fn may_pump(&self) -> bool {
+    pub(super) fn may_pump(&self) -> bool {
         !self.life.has_stopped() && !self.life.is_off()
     }
 
     /// Whether works are queued that the hardware will still get past.
-    pub fn carries_out_more(&self) -> bool {
+    pub(super) fn carries_out_more(&self) -> bool {
         !self.life.has_stopped() && !self.memory.ring.is_idle()
     }
 
     /// Lets everything go on that the ring can: held packets, buffers to be built, waits to be registered.
-    pub fn pump_paging(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn pump_paging(&mut self, cx: &mut Cx<'_>) {
         let Some(vidsch) = self.memory.ring.queue_id() else { return };
         while self.may_pump() {
             match self.vidsch.queues.next(vidsch) {
@@ -121,7 +130,7 @@ impl Adapter {
     }
 
     /// A wait of the ring is over.
-    pub fn ring_released(&mut self, cx: &mut Cx<'_>, wait: RingWait) {
+    pub(super) fn ring_released(&mut self, cx: &mut Cx<'_>, wait: RingWait) {
         let queue = self.memory.ring.queue_id().expect("a ring that waits was started");
         match wait {
             RingWait::Packet => self.vidsch.queues.waited(queue),
@@ -139,18 +148,18 @@ impl Adapter {
     }
 
     /// Whether the hardware has paging work that is not done, noted or not.
-    pub fn is_paging(&self, cx: &Cx<'_>) -> bool {
+    pub(super) fn is_paging(&self, cx: &Cx<'_>) -> bool {
         self.ring_reach(cx).is_some_and(|(reached, last)| reached < last)
     }
 
     /// How far the hardware has got with the ring, and how far it is to get.
-    pub fn ring_reach(&self, cx: &Cx<'_>) -> Option<(u64, u64)> {
+    pub(super) fn ring_reach(&self, cx: &Cx<'_>) -> Option<(u64, u64)> {
         let progress = self.memory.ring.progress_fence()?;
         Some((self.sync.current_value(cx.memory, progress), self.memory.ring.progress_value()))
     }
 
     /// Notes which works the hardware has finished.
-    pub fn reap_paging(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn reap_paging(&mut self, cx: &mut Cx<'_>) {
         let (Some(vidsch), Some(progress)) = (self.memory.ring.queue_id(), self.memory.ring.progress_fence()) else {
             return;
         };
@@ -173,7 +182,7 @@ impl Adapter {
     }
 
     /// Points whose fences have not reached them.
-    pub fn unreached(&self, cx: &Cx<'_>, points: Vec<FencePoint<FenceId>>) -> Vec<FencePoint<FenceId>> {
+    pub(super) fn unreached(&self, cx: &Cx<'_>, points: Vec<FencePoint<FenceId>>) -> Vec<FencePoint<FenceId>> {
         let reached = |point: &FencePoint<FenceId>| {
             self.sync.current_value(cx.memory, self.sync.number_of(point.fence)) >= point.value
         };
@@ -212,7 +221,7 @@ impl Adapter {
     }
 
     /// Shows the paging buffers through the aperture again, which has lost them.
-    pub fn show_buffers_again(&mut self, cx: &Cx<'_>) -> Result<(), ()> {
+    pub(super) fn show_buffers_again(&mut self, cx: &Cx<'_>) -> Result<(), ()> {
         self.execute_now(cx, self.memory.ring.buffer_maps())
     }
 }

@@ -15,7 +15,7 @@ use crate::paging::{Awaited, Due, Head, MediumChange, Unanswered, Written};
 
 impl Adapter {
     /// Binds the changes of medium of a work that is being queued.
-    pub fn bind_rotations(&mut self, cx: &Cx<'_>, rotations: Vec<Rotation>) -> Vec<MediumChange> {
+    pub(super) fn bind_rotations(&mut self, cx: &Cx<'_>, rotations: Vec<Rotation>) -> Vec<MediumChange> {
         let mut bind = |rotation: Rotation| {
             let mapping = self.memory.cpu_view.of(rotation.allocation)?;
             let allocation = rotation.allocation;
@@ -40,7 +40,7 @@ impl Adapter {
     }
 
     /// Queues a work that moves nothing, at whose turn a mapping shows these; none: it leaves.
-    pub fn queue_turn(&mut self, cx: &mut Cx<'_>, process: ProcessId, mapping: MappingId, runs: Vec<CpuRun>) {
+    pub(super) fn queue_turn(&mut self, cx: &mut Cx<'_>, process: ProcessId, mapping: MappingId, runs: Vec<CpuRun>) {
         self.queue_work(cx, process, None, None, Vec::new());
         let leaves = runs.is_empty();
         let turn = MediumChange { mapping, process, runs, unmap: None, ranges: Vec::new(), writes: None, leaves };
@@ -48,7 +48,7 @@ impl Adapter {
     }
 
     /// Whether the work at the head may be built; asks for what is missing.
-    pub fn may_build(&mut self, cx: &mut Cx<'_>) -> bool {
+    pub(super) fn may_build(&mut self, cx: &mut Cx<'_>) -> bool {
         let mappings = match self.memory.ring.head() {
             Head::Builds => return true,
             Head::Stands => return false,
@@ -83,13 +83,13 @@ impl Adapter {
     }
 
     /// An allocation was unlocked: settles which pages it had written, for works that are still to copy over them.
-    pub fn rotations_unlocked(&mut self, allocation: AllocationId, written: &WrittenPages) {
+    pub(super) fn rotations_unlocked(&mut self, allocation: AllocationId, written: &WrittenPages) {
         let frames = self.frames_of(allocation, written);
         self.memory.ring.settle_written(allocation, &frames);
     }
 
     /// The hardware has finished a work.
-    pub fn rotation_done(&mut self, cx: &mut Cx<'_>, work: PagingWorkNumber) {
+    pub(super) fn rotation_done(&mut self, cx: &mut Cx<'_>, work: PagingWorkNumber) {
         let Some(turns) = self.memory.ring.moved(work) else { return };
         let (mut unanswered, mut windows, mut ranges) = (Unanswered::new(), Vec::new(), Vec::new());
         for turn in turns {
@@ -135,7 +135,7 @@ impl Adapter {
     }
 
     /// The adapter has stopped: releases the threads that wait in a mapping.
-    pub fn release_mappings(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn release_mappings(&mut self, cx: &mut Cx<'_>) {
         let turns = self.memory.ring.stop_rotation();
         let mappings: BTreeSet<MappingId> = turns
             .into_iter()
@@ -147,7 +147,7 @@ impl Adapter {
         }
     }
 
-    pub fn advance_rotation(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn advance_rotation(&mut self, cx: &mut Cx<'_>) {
         match self.memory.ring.rotation_due() {
             Due::Nothing => {}
             Due::Build => self.begin_building(cx),

@@ -21,7 +21,7 @@ impl Adapter {
     /// The work of this number comes next: stops the devices of these spaces. Answers with the points to wait for until
     /// they have stopped.
     // spec: memory §4.5, memory §8.6
-    pub fn idle_spaces(
+    pub(super) fn idle_spaces(
         &mut self,
         cx: &mut Cx<'_>,
         work: PagingWorkNumber,
@@ -42,7 +42,7 @@ impl Adapter {
 
     /// Gives the contexts of a quiesced process another root. A lost device's contexts run no more.
     // spec: memory §4.6
-    pub fn switch_root(&mut self, cx: &Cx<'_>, space: SpaceId, root: PhysicalAddress, entries: u32) {
+    pub(super) fn switch_root(&mut self, cx: &Cx<'_>, space: SpaceId, root: PhysicalAddress, entries: u32) {
         self.vidmm.root_switched(space, root, entries);
         let process = self.owners.process_in(space);
         let devices = process.into_iter().flat_map(|process| self.owners.devices_of(process));
@@ -79,7 +79,7 @@ impl Adapter {
     }
 
     /// Binds the moves of a work that is being queued: later ones may be decided before its turn comes.
-    pub fn bind_relocation(&self, quiesced: &[DeviceId], moves: &[vidmm::Move]) -> Relocation {
+    pub(super) fn bind_relocation(&self, quiesced: &[DeviceId], moves: &[vidmm::Move]) -> Relocation {
         let number = |id: &DeviceId| self.owners.device_of(*id);
         let devices: Vec<_> = quiesced.iter().filter_map(number).collect();
         if devices.is_empty() {
@@ -95,7 +95,7 @@ impl Adapter {
 
     /// The turn of a work that moves content within segments: its devices stop. Answers with what to wait for.
     // spec: memory §8.2, memory §7.4
-    pub fn quiesce_relocated(&mut self, cx: &mut Cx<'_>, number: PagingWorkNumber) -> Vec<FencePoint<FenceId>> {
+    pub(super) fn quiesce_relocated(&mut self, cx: &mut Cx<'_>, number: PagingWorkNumber) -> Vec<FencePoint<FenceId>> {
         let Relocation { devices, moved } = self.memory.ring.relocation_begins(number);
         let mut points = Vec::new();
         for device in devices {

@@ -56,7 +56,7 @@ impl Adapter {
     }
 
     /// Gives turns to suspended devices, tells of budgets, works ahead. After every turn of the machine.
-    pub fn take_turns(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn take_turns(&mut self, cx: &mut Cx<'_>) {
         if !self.life.is_awake() {
             return;
         }
@@ -119,7 +119,7 @@ impl Adapter {
 
     /// Suspends devices whose content the work of this number needs; a device that is gone already needs no suspension. Answers with the
     /// points to wait for until they are quiesced.
-    pub fn suspend_for_residency(
+    pub(super) fn suspend_for_residency(
         &mut self,
         cx: &mut Cx<'_>,
         work: PagingWorkNumber,
@@ -136,7 +136,7 @@ impl Adapter {
 
     /// Says which devices have nothing to run, and which of their last uses are over while they are quiesced. True when one
     /// has become idle.
-    pub fn note_idle_devices(&mut self, cx: &Cx<'_>) -> bool {
+    pub(super) fn note_idle_devices(&mut self, cx: &Cx<'_>) -> bool {
         let mut changed = false;
         let devices: Vec<(DeviceNumber, DeviceId)> =
             self.owners.devices().map(|(number, _)| (number, self.owners.vidmm_of(number))).collect();
@@ -169,7 +169,7 @@ impl Adapter {
     }
 
     /// A device's content is back: it runs, at least for so long that bringing it back was worth it.
-    pub fn begin_turn(&mut self, cx: &mut Cx<'_>, number: DeviceNumber, decided_ns: u64) {
+    pub(super) fn begin_turn(&mut self, cx: &mut Cx<'_>, number: DeviceNumber, decided_ns: u64) {
         if let Some(facts) = self.owners.facts_of(number) {
             let switch_ns = cx.now_ns.saturating_sub(decided_ns);
             self.vidmm.turn_began(facts.vidmm, cx.now_ns, switch_ns);

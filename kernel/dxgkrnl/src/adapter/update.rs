@@ -106,7 +106,7 @@ impl Adapter {
     }
 
     /// A context goes, and its waiting updates with it.
-    pub fn drop_updates(&mut self, cx: &mut Cx<'_>, context: UpdateContext) {
+    pub(super) fn drop_updates(&mut self, cx: &mut Cx<'_>, context: UpdateContext) {
         for Left { asked: gone, answer } in self.memory.updates.context_goes(context) {
             if let Some(token) = answer {
                 let result = Err(removed("the context was destroyed while the call waited"));
@@ -129,7 +129,7 @@ impl Adapter {
     }
 
     /// A process's last binding of an allocation is destroyed: its waiting updates do not map it.
-    pub fn updates_lose_binding(&mut self, gone: &Allocation, process: ProcessId) {
+    pub(super) fn updates_lose_binding(&mut self, gone: &Allocation, process: ProcessId) {
         // Nearly always none of its updates waits, and then the bindings need no search.
         if !self.memory.updates.any_of(process) {
             return;

@@ -17,7 +17,7 @@ use crate::store::ObjectNumber;
 
 impl Adapter {
     /// Queues a work for a process, if there is any. Moves without work are reported either way.
-    pub fn queue_any(&mut self, cx: &mut Cx<'_>, process: ProcessId, work: Option<Work<FenceId>>) {
+    pub(super) fn queue_any(&mut self, cx: &mut Cx<'_>, process: ProcessId, work: Option<Work<FenceId>>) {
         match work {
             Some(work) => {
                 self.queue_work(cx, process, None, Some(work), Vec::new());
@@ -27,7 +27,7 @@ impl Adapter {
     }
 
     /// Queues paging work that completes the next value of a paging queue's fence. Answers with the value.
-    pub fn queue_for(
+    pub(super) fn queue_for(
         &mut self,
         cx: &mut Cx<'_>,
         process: ProcessId,
@@ -39,7 +39,7 @@ impl Adapter {
     }
 
     /// Queues paging work. `paging_queue` is whose fence it completes.
-    pub fn queue_work(
+    pub(super) fn queue_work(
         &mut self,
         cx: &mut Cx<'_>,
         process: ProcessId,
@@ -168,13 +168,13 @@ impl Adapter {
     }
 
     /// Fills pages that the GPU is about to see for the first time, so that no process reads another owner's bytes.
-    pub fn clear_pages(&mut self, cx: &Cx<'_>, runs: &[PageRun]) {
+    pub(super) fn clear_pages(&mut self, cx: &Cx<'_>, runs: &[PageRun]) {
         self.revoke_returned(cx);
         self.zero(cx, runs);
     }
 
     /// The same, behind [`Adapter::revoke_returned`].
-    pub fn zero(&self, cx: &Cx<'_>, runs: &[PageRun]) {
+    pub(super) fn zero(&self, cx: &Cx<'_>, runs: &[PageRun]) {
         if self.config.clear_pages {
             for run in runs {
                 cx.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), 0);
@@ -183,7 +183,7 @@ impl Adapter {
     }
 
     /// Queues operations of the kernel's own, such as the tables of a new address space.
-    pub fn queue_operations(&mut self, cx: &mut Cx<'_>, operations: Vec<Operation>) {
+    pub(super) fn queue_operations(&mut self, cx: &mut Cx<'_>, operations: Vec<Operation>) {
         if !operations.is_empty() {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(Work { operations, ..empty_work() }), Vec::new());
         }
@@ -191,7 +191,7 @@ impl Adapter {
 
     /// The value of a paging queue's fence after which everything decided so far for it is there, or `None` when it is
     /// now. Work of other queues may stand before it in the ring: then an empty work marks this queue's place.
-    pub fn paging_value_now(
+    pub(super) fn paging_value_now(
         &mut self,
         cx: &mut Cx<'_>,
         process: ProcessId,

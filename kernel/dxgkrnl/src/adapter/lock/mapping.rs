@@ -37,7 +37,7 @@ impl Adapter {
     }
 
     /// The allocation is not locked any more.
-    pub fn unmap_for_cpu(&mut self, cx: &mut Cx<'_>, process: ProcessId, allocation: AllocationId) {
+    pub(in crate::adapter) fn unmap_for_cpu(&mut self, cx: &mut Cx<'_>, process: ProcessId, allocation: AllocationId) {
         let Some((mapping, lent)) = self.memory.cpu_view.unlock(allocation) else { return };
         if lent && !self.life.has_stopped() {
             self.memory.cpu_view.begin_leaving(mapping);
