@@ -154,3 +154,56 @@ impl CrossFences {
         self.fences.iter()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CREATOR: AdapterIndex = AdapterIndex(0);
+
+    fn opener(adapter: AdapterIndex) -> Opener {
+        Opener { adapter, has_native_fences: true, has_inbox: true }
+    }
+
+    fn entered(fences: &mut CrossFences, native: bool) -> CrossFenceNumber {
+        let wanted = Wanted { native, by_display: false, flags: FenceFlags::CROSS_ADAPTER };
+        fences.enter(CREATOR, PageRun { first: 5, count: Pages(2) }, wanted).cross
+    }
+
+    #[test]
+    fn a_fence_is_native_elsewhere_where_the_adapter_can_and_on_its_creator_as_it_was_created() {
+        // spec: sync §3.13
+        let mut fences = CrossFences::default();
+        let (native, monitored) = (entered(&mut fences, true), entered(&mut fences, false));
+        let is_native = |number, opener| fences.lend(number, opener).2;
+        assert!(is_native(native, opener(CREATOR)) && !is_native(monitored, opener(CREATOR)));
+        let other = opener(AdapterIndex(1));
+        assert!(is_native(native, other) && is_native(monitored, other));
+        assert!(!is_native(native, Opener { has_native_fences: false, ..other }));
+    }
+
+    #[test]
+    fn an_adapter_without_an_inbox_has_a_monitored_value_of_its_own() {
+        // spec: sync §3.18
+        let mut fences = CrossFences::default();
+        let number = entered(&mut fences, true);
+        let (word, ..) = fences.lend(number, opener(AdapterIndex(1)));
+        assert_eq!((word.page.first, word.monitored.map(|page| page.first), word.joined), (5, Some(6), true));
+        let (word, ..) = fences.lend(number, Opener { has_inbox: false, ..opener(AdapterIndex(1)) });
+        assert_eq!(word.monitored, None);
+    }
+
+    #[test]
+    fn only_the_first_report_that_a_fence_is_lost_counts_and_names_keep_it() {
+        let mut fences = CrossFences::default();
+        let number = entered(&mut fences, false);
+        assert!(fences.becomes_always_signaled(number) && !fences.becomes_always_signaled(number));
+        assert!(fences.is_always_signaled(number) && fences.without_name(number).is_some());
+        fences.name(number).unwrap();
+        assert!(fences.without_name(number).is_none());
+        fences.unname(number);
+        assert_eq!(fences.without_name(number).map(CrossFence::creator), Some((CREATOR, false)));
+        assert_eq!(fences.remove(number), (CREATOR, PageRun { first: 5, count: Pages(2) }));
+        assert!(!fences.becomes_always_signaled(number), "it has gone");
+    }
+}

@@ -155,3 +155,51 @@ impl WaitingCalls {
         self.calls.retain(|waiting| waiting.from != from);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::refusal::no_memory;
+    use kmt_calls::AdapterCall;
+
+    const STAMP: Stamp = Stamp { returned: Pages(1), free: Pages(2), dying: 3, stopped: false };
+
+    fn begin(calls: &mut WaitingCalls, from: u32, token: u64, adapter: u32) {
+        let lacking = Lacking {
+            adapter: AdapterIndex(adapter),
+            lack: Lack::Pages(Pages(1)),
+            call: Call::Adapter(AdapterCall::EnumAdapters),
+        };
+        calls.begin(ProcessId(from), Token(token), lacking, no_memory("none is left"));
+    }
+
+    #[test]
+    fn calls_go_on_waiting_in_their_order_and_a_process_takes_its_own_along() {
+        // spec: memory §6.2
+        let mut calls = WaitingCalls::default();
+        begin(&mut calls, 1, 10, 0);
+        begin(&mut calls, 2, 11, 1);
+        begin(&mut calls, 1, 12, 1);
+        assert_eq!(calls.adapters().into_iter().collect::<Vec<_>>(), [AdapterIndex(0), AdapterIndex(1)]);
+        for waiting in calls.take() {
+            assert!(!waiting.was_seen_so(STAMP), "a new call is judged at once");
+            calls.go_on(waiting, STAMP);
+        }
+        calls.forget(ProcessId(2));
+        let left: Vec<(Token, bool)> = calls.take().iter().map(|call| (call.token, call.was_seen_so(STAMP))).collect();
+        assert_eq!(left, [(Token(10), true), (Token(12), true)]);
+        assert!(calls.is_empty());
+    }
+
+    #[test]
+    fn only_the_call_that_was_tried_is_noted_as_judged_and_a_wait_is_given_up_once() {
+        let mut calls = WaitingCalls::default();
+        begin(&mut calls, 1, 10, 0);
+        begin(&mut calls, 1, 11, 2);
+        assert_eq!((calls.newest(Token(11)), calls.newest(Token(10))), (Some(AdapterIndex(2)), None));
+        calls.tried(Token(10), STAMP);
+        calls.tried(Token(11), STAMP);
+        assert_eq!(calls.calls.iter().map(|call| call.was_seen_so(STAMP)).collect::<Vec<_>>(), [false, true]);
+        assert!(calls.give_up(Token(10)).is_some() && calls.give_up(Token(10)).is_none());
+    }
+}

@@ -185,3 +185,54 @@ impl Sections {
         lent.flat_map(|(_, section)| section.runs.iter().copied()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wddm_types::{Pages, RawHandle};
+
+    const PROCESS: ProcessId = ProcessId(3);
+    const CREATOR: AdapterIndex = AdapterIndex(1);
+
+    fn of_four_pages(sections: &mut Sections) -> SectionNumber {
+        let runs = vec![PageRun { first: 8, count: Pages(1) }, PageRun { first: 32, count: Pages(3) }];
+        let provided = Provided { runs, is_given: false, mapping: MappingId(7) };
+        sections.enter_new(PROCESS, CREATOR, 4 * PAGE_BYTES, provided)
+    }
+
+    #[test]
+    fn pages_return_when_the_handle_is_closed_and_the_last_allocation_has_left() {
+        // spec: memory §2.7
+        let mut sections = Sections::default();
+        let number = of_four_pages(&mut sections);
+        sections.enter(number);
+        assert_eq!(sections.open_of(PROCESS), [number]);
+        assert_eq!(sections.close(number), (CREATOR, MappingId(7)));
+        assert!(sections.leave(number).is_none(), "an allocation lies in it");
+        assert!(sections.open_of(PROCESS).is_empty() && sections.get(number).is_some());
+        assert_eq!(sections.committed().of(PROCESS).bytes, 4 * PAGE_BYTES, "its process has its memory until then");
+        let gone = sections.leave(number).expect("the last has left");
+        assert_eq!((gone.creator, gone.runs.len(), gone.is_given), (CREATOR, 2, false));
+        assert!(sections.get(number).is_none() && sections.committed().of(PROCESS).bytes == 0);
+    }
+
+    #[test]
+    fn a_range_of_a_section_is_of_whole_pages_inside_and_of_another_adapters_only_across() {
+        // spec: memory §2.2
+        let mut sections = Sections::default();
+        let number = of_four_pages(&mut sections);
+        let range = |offset_pages: u64, size_bytes: u64| SectionRange {
+            section: RawHandle(1),
+            offset_bytes: offset_pages * PAGE_BYTES,
+            size_bytes,
+        };
+        let (runs, of) = sections.pages(number, range(1, 2 * PAGE_BYTES), CREATOR, false).unwrap();
+        assert_eq!((runs, of), (vec![PageRun { first: 32, count: Pages(2) }], number));
+        for wrong in [range(1, 0), range(1, 100), range(3, 2 * PAGE_BYTES), range(u64::MAX / PAGE_BYTES, PAGE_BYTES)] {
+            assert!(sections.pages(number, wrong, CREATOR, true).is_err(), "{wrong:?}");
+        }
+        let other = AdapterIndex(0);
+        assert!(sections.pages(number, range(0, PAGE_BYTES), other, false).is_err());
+        assert!(sections.pages(number, range(0, PAGE_BYTES), other, true).is_ok());
+    }
+}

@@ -1,9 +1,12 @@
 //! Adapter start: a driver's answers become the parts of an adapter, and its paging process the first that it has (sync §3.1, memory
 //! §1.3, §4.7). What the driver may answer is the law of `start`.
 
-use ddi::{CreateDevice, CreateHwContext, CreateProcess, KmdContext, KmdDevice, Miniport, OsContext, OsProcess};
+use ddi::{
+    CreateDevice, CreateHwContext, CreateProcess, KmdContext, KmdDevice, KmdProcess, Miniport, OsContext, OsProcess,
+};
 use events::Event;
-use vidmm::{Policy, SpaceKind, VidMm};
+use gpu_fence::FenceId;
+use vidmm::{Operation, Policy, SpaceId, SpaceKind, VidMm};
 use vidsch::{Limits, VidSch};
 use wddm_types::{AdapterIndex, NodeId, ProcessId};
 
@@ -19,6 +22,7 @@ use crate::memory::AdapterMemory;
 use crate::owners::{Owners, ProcessFacts};
 use crate::packet::{Packets, check_device_info};
 use crate::paging::{PacketRing, PagingRing};
+use crate::process::Terms;
 use crate::queue::HardwareQueues;
 use crate::scheduling::{rank_paging, setup_bands};
 use crate::start::{Computer, Description, StartError, describe, paging_tables};
@@ -78,74 +82,15 @@ impl Adapter {
         config: AdapterConfig,
         description: Description,
     ) -> Result<Adapter, StartError> {
-        let mut policy = Policy {
-            page_table_reserve: config.page_table_reserve,
-            directory_reserve: config.directory_reserve,
-            paging_space: description.paging_space,
-            paging_table_reserve: paging_tables(driver.reported(), description.paging_space, config.page_table_reserve),
-            paging_by_gpu_va: description.paging_by_gpu_va,
-            moves_within_segments: description.moves_within_segments,
-            // The kernel lends clients what they see page by page; rows that a range shows in another order are smaller than pages.
-            cpu_reaches_local: match cx.platform(index).clients() {
-                None => true,
-                Some(clients) => clients.lends_local() && driver.facets().gpu_va,
-            },
-            ..Policy::new(config.system_pages)
-        };
-        config.memory_policy.apply(&mut policy);
-        let by_address = description.pages_by_address;
-        let built = (|| {
-            setup_bands(&mut driver.call(cx), &config.scheduling)?;
-            let mut pasids = if description.io_mmu { Pasids::of_the_model() } else { Pasids::default() };
-            let mut vidmm = if driver.facets().gpu_va {
-                let (levels, roots) = (&driver.reported().levels, &description.roots);
-                VidMm::with_roots(policy, description.layout, driver.reported().mmu, levels, roots)?
-            } else if description.io_mmu {
-                VidMm::with_cpu_addresses(policy, description.layout)?
-            } else {
-                VidMm::without_addresses(policy, description.layout)?
-            };
-            let (space, tables) = vidmm
-                .create_space(SpaceKind::Paging)
-                .map_err(|_| StartError::Memory("page tables of the paging process"))?;
-            let pasid = pasids.take().map_err(|_| StartError::Memory("a number of the paging process at the IOMMU"))?;
-            pasids.enter(space, pasid);
-            let create = CreateProcess { process: OsProcess::default(), system: true, pasids: pasid.as_slice() };
-            let mut asked = ProcessHost { vidmm: &mut vidmm, process: create.process, space, made: Vec::new() };
-            let (mut entry_points, mut host) = driver.creating(cx, Creating::Process(&mut asked));
-            let kmd = entry_points.create_process(&mut host, create)?;
-            let (node, buffer) = (driver.paging_node(), driver.paging_buffer());
-            let (mut entry_points, mut host) = driver.with_host(cx);
-            let (device, info) =
-                entry_points.create_device(&mut host, CreateDevice { process: kmd, system: true, pasid })?;
-            // spec: memory §7.1
-            check_device_info(vidmm.segments(), &info).map_err(StartError::Rule)?;
-            let packets = PacketRing::is_used(entry_points.facets());
-            let context = if packets {
-                PacketRing::create_context(&mut entry_points, &mut host, device, node, buffer, by_address)?
-            } else {
-                create_paging_context(&mut entry_points, &mut host, device, node)?
-            };
-            let has_addresses = PacketRing::has_addresses(entry_points.facets(), by_address);
-            if let Some(addressing) = entry_points.gpu_va().filter(|_| has_addresses) {
-                let (root, entries) = vidmm.root_table(space);
-                addressing.set_root_page_table(context, root, entries);
-            }
-            Ok::<_, StartError>((vidmm, pasids, space, tables, kmd, device, context, has_addresses))
-        })();
-        let (vidmm, pasids, space, tables, kmd, device, context, has_addresses) = match built {
-            Ok(parts) => parts,
-            Err(error) => {
-                let (mut entry_points, mut host) = driver.with_host(cx);
-                entry_points.stop_device(&mut host);
-                return Err(error);
-            }
-        };
+        let policy = memory_policy(cx, index, &driver, (&config, &description));
+        let bands = setup_bands(&mut driver.call(cx), &config.scheduling).map_err(StartError::from);
+        let made = bands.and_then(|()| PagingProcess::create(cx, &mut driver, policy, &description));
+        let made = made.inspect_err(|_| stop_device(cx, &mut driver))?;
+        let PagingProcess { mut vidmm, pasids, space, tables, kmd, ring } = made;
         let mut owners = Owners::default();
-        owners.process_comes(ProcessId::SYSTEM, ProcessFacts { space, kmd }, crate::process::Terms::default().class);
+        owners.process_comes(ProcessId::SYSTEM, ProcessFacts { space, kmd }, Terms::default().class);
         let packet_caps = driver.call(cx).packet_scheduling().map(|packets| packets.packet_caps());
         let packets = Packets::new(packet_caps);
-        let mut vidmm = vidmm;
         vidmm.set_swizzling_ranges(driver.call(cx).swizzling().map_or(0, |facet| facet.swizzling_ranges()));
         let limits = Limits { packets_per_queue: PACKETS_PER_QUEUE };
         let (nodes, delay_ns) = (driver.nodes().len(), config.recovery.delay_ns);
@@ -158,7 +103,7 @@ impl Adapter {
             tally: Tally::new(driver.nodes().len()),
             driver,
             vidmm,
-            memory: AdapterMemory::new(space, kmd, pasids, PagingRing::new(device, context, has_addresses)),
+            memory: AdapterMemory::new(space, kmd, pasids, ring),
             vidsch,
             sync,
             software: Default::default(),
@@ -174,15 +119,14 @@ impl Adapter {
             config,
         };
         if let Err(error) = adapter.start_paging_process(cx, tables) {
-            let (mut entry_points, mut host) = adapter.driver.with_host(cx);
-            entry_points.stop_device(&mut host);
+            stop_device(cx, &mut adapter.driver);
             return Err(error);
         }
         adapter.announce(cx);
         Ok(adapter)
     }
 
-    fn start_paging_process(&mut self, cx: &mut Cx<'_>, tables: Vec<vidmm::Operation>) -> Result<(), StartError> {
+    fn start_paging_process(&mut self, cx: &mut Cx<'_>, tables: Vec<Operation>) -> Result<(), StartError> {
         self.execute_now(cx, tables)
             .map_err(|()| StartError::Rule("a page-table update of the paging process failed"))?;
         self.start_ring(cx, self.driver.paging_node(), self.driver.paging_buffer())?;
@@ -213,6 +157,99 @@ impl Adapter {
             );
         }
     }
+}
+
+fn stop_device(cx: &Cx<'_>, driver: &mut Driver) {
+    let (mut entry_points, mut host) = driver.with_host(cx);
+    entry_points.stop_device(&mut host);
+}
+
+/// What the memory manager may do, by the configuration and by what the driver said.
+fn memory_policy(
+    cx: &Cx<'_>,
+    index: AdapterIndex,
+    driver: &Driver,
+    (config, description): (&AdapterConfig, &Description),
+) -> Policy {
+    let mut policy = Policy {
+        page_table_reserve: config.page_table_reserve,
+        directory_reserve: config.directory_reserve,
+        paging_space: description.paging_space,
+        paging_table_reserve: paging_tables(driver.reported(), description.paging_space, config.page_table_reserve),
+        paging_by_gpu_va: description.paging_by_gpu_va,
+        moves_within_segments: description.moves_within_segments,
+        // The kernel lends clients what they see page by page; rows that a range shows in another order are smaller than pages.
+        cpu_reaches_local: match cx.platform(index).clients() {
+            None => true,
+            Some(clients) => clients.lends_local() && driver.facets().gpu_va,
+        },
+        ..Policy::new(config.system_pages)
+    };
+    config.memory_policy.apply(&mut policy);
+    policy
+}
+
+/// The memory manager and the first process that it has a space of: the paging process, with its device and context in the driver.
+struct PagingProcess {
+    vidmm: VidMm<FenceId>,
+    pasids: Pasids,
+    space: SpaceId,
+    /// Updates of its page tables that its ring is to begin with.
+    tables: Vec<Operation>,
+    kmd: KmdProcess,
+    ring: PagingRing,
+}
+
+impl PagingProcess {
+    fn create(
+        cx: &mut Cx<'_>,
+        driver: &mut Driver,
+        policy: Policy,
+        description: &Description,
+    ) -> Result<PagingProcess, StartError> {
+        let mut vidmm = memory_manager(driver, policy, description)?;
+        let mut pasids = if description.io_mmu { Pasids::of_the_model() } else { Pasids::default() };
+        let (space, tables) = vidmm
+            .create_space(SpaceKind::Paging)
+            .map_err(|_| StartError::Memory("page tables of the paging process"))?;
+        let pasid = pasids.take().map_err(|_| StartError::Memory("a number of the paging process at the IOMMU"))?;
+        pasids.enter(space, pasid);
+        let create = CreateProcess { process: OsProcess::default(), system: true, pasids: pasid.as_slice() };
+        let mut asked = ProcessHost { vidmm: &mut vidmm, process: create.process, space, made: Vec::new() };
+        let (mut entry_points, mut host) = driver.creating(cx, Creating::Process(&mut asked));
+        let kmd = entry_points.create_process(&mut host, create)?;
+        let (node, buffer) = (driver.paging_node(), driver.paging_buffer());
+        let (mut entry_points, mut host) = driver.with_host(cx);
+        let (device, info) =
+            entry_points.create_device(&mut host, CreateDevice { process: kmd, system: true, pasid })?;
+        // spec: memory §7.1
+        check_device_info(vidmm.segments(), &info).map_err(StartError::Rule)?;
+        let by_address = description.pages_by_address;
+        let context = if PacketRing::is_used(entry_points.facets()) {
+            PacketRing::create_context(&mut entry_points, &mut host, device, node, buffer, by_address)?
+        } else {
+            create_paging_context(&mut entry_points, &mut host, device, node)?
+        };
+        let has_addresses = PacketRing::has_addresses(entry_points.facets(), by_address);
+        if let Some(addressing) = entry_points.gpu_va().filter(|_| has_addresses) {
+            let (root, entries) = vidmm.root_table(space);
+            addressing.set_root_page_table(context, root, entries);
+        }
+        let ring = PagingRing::new(device, context, has_addresses);
+        Ok(PagingProcess { vidmm, pasids, space, tables, kmd, ring })
+    }
+}
+
+fn memory_manager(driver: &Driver, policy: Policy, description: &Description) -> Result<VidMm<FenceId>, StartError> {
+    let layout = description.layout.clone();
+    Ok(if driver.facets().gpu_va {
+        let (levels, roots) = (&driver.reported().levels, &description.roots);
+        VidMm::with_roots(policy, layout, driver.reported().mmu, levels, roots)?
+    } else if description.io_mmu {
+        VidMm::with_cpu_addresses(policy, layout)?
+    } else {
+        VidMm::without_addresses(policy, layout)?
+    })
 }
 
 /// The system context of an adapter with hardware queues.
