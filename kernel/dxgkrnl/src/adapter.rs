@@ -125,26 +125,26 @@ pub struct AdapterConfig {
 
 /// One adapter.
 pub struct Adapter {
-    pub index: AdapterIndex,
+    index: AdapterIndex,
     luid: Luid,
-    pub config: AdapterConfig,
-    pub driver: Driver,
-    pub vidmm: VidMm<FenceId>,
+    config: AdapterConfig,
+    driver: Driver,
+    vidmm: VidMm<FenceId>,
     /// What of memory the kernel keeps beside the memory manager.
-    pub memory: AdapterMemory,
+    memory: AdapterMemory,
     vidsch: VidSch<crate::scheduling::Scheduled>,
-    pub sync: Synchronization,
+    sync: Synchronization,
     software: Software,
-    pub owners: Owners,
-    pub devices: Store<DeviceNumber, Device>,
+    owners: Owners,
+    devices: Store<DeviceNumber, Device>,
     queues: HardwareQueues,
     packets: Packets,
     displays: crate::display::Displays,
     doorbells: crate::queue::Doorbells,
-    pub life: crate::life::Life,
+    life: crate::life::Life,
     scheduling_logs: crate::scheduling_log::SchedulingLogs,
     /// News that the loop of [`Adapter::settle`] or the machine carries out.
-    pub due: Due,
+    due: Due,
     /// What has happened, counted.
     tally: Tally,
 }
