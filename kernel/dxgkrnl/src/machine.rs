@@ -1,4 +1,16 @@
-//! The machine's door: its entry points. `effect` holds the context of a turn and its effects; `process` brings processes in and out.
+//! The machine's door: its entry points. `effect` holds the context of a turn and its effects.
+//!
+//! The machine and its calls (`call`) alone import adapters. What belongs to no adapter, or to several, has an owner that knows none; here
+//! each is joined with them:
+//!
+//! | room | joins with adapters |
+//! |---|---|
+//! | `process`, `account` | processes, their quotas and accounts |
+//! | `section`, `cross_adapter` | pages that come from an adapter and return there |
+//! | `news` | an adapter's news, which it carries to the others and to the owners above |
+//! | `event` | events that adapters have named |
+//! | `scarcity` | calls that wait for memory of pending destructions |
+//! | `invariant` | the rules between all of these, for tests |
 
 mod account;
 pub mod cross_adapter;

@@ -1,5 +1,5 @@
 //! Cross-adapter fences as one adapter knows them (sync §3.12): which of its fences are one, whether it still reaches their words, and the
-//! news for the others. The machine knows the others (`crate::cross_adapter`), and `adapter/fence/cross.rs` carries out what they tell.
+//! news for the others. The machine knows the others (`crate::machine::news`), and `adapter/fence/cross.rs` carries out what they tell.
 
 use std::collections::BTreeMap;
 

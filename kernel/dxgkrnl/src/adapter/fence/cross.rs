@@ -1,5 +1,5 @@
 //! One adapter's part of cross-adapter fences (sync §3.12): a word that is not its own, and news for the others. The machine knows the
-//! others (`crate::cross_adapter`).
+//! others (`crate::machine::news`).
 //!
 //! ```text
 //!  interrupt names it, a scan finds it,          machine                 another adapter
