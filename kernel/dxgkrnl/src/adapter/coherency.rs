@@ -83,11 +83,6 @@ impl Adapter {
         }
     }
 
-    /// Its last lock has gone; the CPU's writes stand in the cache.
-    pub(super) fn lines_unmapped(&mut self, id: AllocationId) {
-        self.memory.cpu_view.lines_stay(id);
-    }
-
     /// The entries of a list whose lines the CPU's caches may hold, each with whether it is written.
     pub(super) fn cached_uses(
         &self,

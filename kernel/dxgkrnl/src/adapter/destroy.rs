@@ -138,7 +138,7 @@ impl Adapter {
         self.vidmm.unlock_all(gone.vidmm);
         self.memory.cpu_view.forget_copy(gone.vidmm);
         self.unmap_for_cpu(cx, process, gone.vidmm);
-        self.lines_unmapped(gone.vidmm);
+        self.memory.cpu_view.lines_stay(gone.vidmm);
     }
 
     /// The points after which no buffer of a device uses these that names one of them in its list, in whatever instance.

@@ -61,7 +61,7 @@ impl Adapter {
         self.rotations_unlocked(vidmm, &written);
         let process = self.owners.process_of(self.memory.allocations[number].device);
         self.unmap_for_cpu(cx, process, vidmm);
-        self.lines_unmapped(vidmm);
+        self.memory.cpu_view.lines_stay(vidmm);
         Ok(self.upload(cx, vidmm, written))
     }
 
