@@ -54,7 +54,7 @@ pub use coherency::{CoherencyTracker, Maintenance};
 pub use device::{EvictFlags, NextResume};
 pub use operation::{Direction, Form, HeldRange, Operation, Part, RangeWish, WindowMap, WindowPages};
 pub use page_table::OutOfTables;
-pub use paging::{Cause, Conversion, ConversionCause, Move, MoveKind, Rotation, TableMove, Work};
+pub use paging::{Cause, Conversion, ConversionCause, Move, MoveKind, Rotation, TableMove, Unqueued, Work};
 pub use policy::Policy;
 pub use pool::{FramePool, Movable, Relocation};
 pub use segment::{BankTable, MemoryLayout, MemoryTotals, Segment, SegmentDescription, SegmentError};

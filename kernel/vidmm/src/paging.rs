@@ -1,10 +1,11 @@
 //! Paging work as values: what is to be done with memory, after which fence points, and why. It performs nothing:
 //! the kernel's paging ring turns each [`Operation`] into a driver call and queues the work. `operation` defines the operations, `batch`
-//! puts a work together, `sequence` numbers the works.
+//! puts a work together, `sequence` numbers the works, `unqueued` sees to it that none gets lost.
 
 mod batch;
 mod conversion;
 mod sequence;
+mod unqueued;
 
 use ddi::KmdAllocation;
 use wddm_types::{CpuRun, FencePoint, PageRun, SegmentId};
@@ -16,6 +17,7 @@ use crate::slab::{AllocationId, DeviceId, SpaceId};
 pub(crate) use batch::{Batch, Hull, Section};
 pub use conversion::{Conversion, ConversionCause};
 pub(crate) use sequence::WorkSequence;
+pub use unqueued::Unqueued;
 
 /// One piece of paging work. Works enter the adapter's one paging ring in the order in which VidMm returned them.
 #[must_use = "the logical state has already moved on; dropped work makes the hardware differ from it"]
@@ -60,6 +62,8 @@ pub struct Work<F> {
     pub unmap: Vec<WindowPages>,
     /// Swizzling ranges that the driver is to release at once, before the work is queued (memory §6.5).
     pub ranges: Vec<HeldRange>,
+    /// The work is still to be carried out.
+    pub unqueued: Unqueued,
 }
 
 /// The medium behind a locked allocation changes (memory §6.3). Before the first operation of the work the CPU's mapping

@@ -2,7 +2,7 @@
 //! works that
 //! `paging` gives up, and the ring goes on under a new context, queue and fence of the driver.
 
-use vidmm::{HeldRange, Operation, WindowPages};
+use vidmm::{HeldRange, Operation, PowerUp, WindowPages, Work};
 use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
@@ -112,8 +112,28 @@ impl Adapter {
             let (root, entries) = self.vidmm.root_table(space);
             addressing.set_root_page_table(self.memory.ring.context(), root, entries);
         }
-        let up = self.vidmm.power_up();
-        let tables = up.paging_process.map(|work| work.operations).unwrap_or_default();
+        let PowerUp { paging_process, processes } = self.vidmm.power_up();
+        let tables = paging_process.map(Work::into_operations).unwrap_or_default();
+        if let Err(why) = self.begin_queue(cx, tables) {
+            // The adapter stops: nothing translates by these tables any more.
+            processes.into_iter().for_each(Work::abandon);
+            return Err(why);
+        }
+        // The packets of the old queue are over: their works were given up with the ring.
+        self.vidsch.queues.destroy_queue(old_vidsch).abandon();
+        self.defer_fence(old_progress);
+        self.show_dma_buffers_again(cx);
+        if let Some(work) = processes {
+            self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
+        }
+        Ok(())
+    }
+
+    /// The paging process gets its tables, and the ring a fence and a queue.
+    ///
+    /// # Errors
+    /// The step that failed.
+    fn begin_queue(&mut self, cx: &mut Cx<'_>, tables: Vec<Operation>) -> Result<(), String> {
         if self.execute_now(cx, tables).is_err() || self.show_buffers_again(cx).is_err() {
             return Err("the page tables of the paging process could not be written".into());
         }
@@ -122,16 +142,9 @@ impl Adapter {
             .create_fence(cx, None, ProcessId::SYSTEM, self.memory.ring.progress_value())
             .map_err(|refusal| format!("no fence for the paging ring: {}", refusal.reason))?;
         let kmd = self.create_ring_queue(cx, progress).map_err(|error| error.to_string())?;
-        let vidsch = self.vidsch.queues.create_queue(node, vidsch::QueueKind::System, 0);
+        let vidsch = self.vidsch.queues.create_queue(self.driver.paging_node(), vidsch::QueueKind::System, 0);
         let counted_ns = kmd.and_then(|kmd| self.hardware_count(cx, kmd));
         self.memory.ring.begins(RingQueue { kmd, vidsch, progress, counted_ns });
-        // The packets of the old queue are over: their works were given up with the ring.
-        self.vidsch.queues.destroy_queue(old_vidsch).abandon();
-        self.defer_fence(old_progress);
-        self.show_dma_buffers_again(cx);
-        if let Some(work) = up.processes {
-            self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
-        }
         Ok(())
     }
 

@@ -88,7 +88,7 @@ impl Adapter {
         let Some(work) = work else { return Ok(()) };
         if work.immediate {
             return self
-                .execute_now(cx, work.operations)
+                .execute_now(cx, work.into_operations())
                 .map_err(|()| Breach("a page-table update of the paging process by the CPU failed".into()));
         }
         self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());

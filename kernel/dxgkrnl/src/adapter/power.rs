@@ -12,7 +12,7 @@
 use ddi::PowerState;
 use events::Event;
 use kmt_calls::{DeviceState, Refusal, Reply};
-use vidmm::Sleep;
+use vidmm::{PowerUp, Sleep, Work};
 use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
@@ -129,9 +129,11 @@ impl Adapter {
             return self.life.running();
         }
         self.vidsch.engine_power.all_have_power();
-        let up = self.vidmm.power_up();
-        let tables = up.paging_process.map(|work| work.operations).unwrap_or_default();
+        let PowerUp { paging_process, processes } = self.vidmm.power_up();
+        let tables = paging_process.map(Work::into_operations).unwrap_or_default();
         if self.execute_now(cx, tables).is_err() || self.show_buffers_again(cx).is_err() {
+            // The adapter stops: nothing translates by these tables any more.
+            processes.into_iter().for_each(Work::abandon);
             self.stop(cx, "the page tables of the paging process could not be written".into());
             return self.life.running();
         }
@@ -140,7 +142,7 @@ impl Adapter {
         self.tell_slept_through(cx);
         cx.emit(self.index, Event::PowerChanged { adapter: self.index.0, on: true });
         self.show_dma_buffers_again(cx);
-        if let Some(work) = up.processes {
+        if let Some(work) = processes {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
         }
         self.upload_late(cx);

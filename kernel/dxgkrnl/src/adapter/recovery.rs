@@ -180,7 +180,8 @@ impl Adapter {
     /// pages that show nothing any more.
     // spec: memory §3.5, memory §8.4
     fn tell_lost_memory(&mut self, cx: &mut Cx<'_>) -> Vec<vidmm::WindowPages> {
-        let work = self.vidmm.lost_memory();
+        let mut work = self.vidmm.lost_memory();
+        work.accept();
         self.emit_moves(cx, self.memory.ring.last_work(), ProcessId::SYSTEM, &work.moves);
         for operation in work.operations {
             let _ = self.execute_now(cx, vec![operation]);

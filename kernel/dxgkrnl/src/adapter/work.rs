@@ -48,6 +48,7 @@ impl Adapter {
         destroys: Vec<Gone>,
     ) {
         let mut work = work.unwrap_or_else(empty_work);
+        work.accept();
         self.revoke_returned(cx);
         let zero = self.backings_used(cx, &work.moves);
         let idle_spaces = causes(&work);

@@ -1,7 +1,7 @@
 //! Works in parts: points that must be over before the rest of a work may begin.
 
 use gpu_fence::FenceId;
-use vidmm::Work;
+use vidmm::{Unqueued, Work};
 
 /// Takes the part off that moves locked content out of its place, if what follows may come into that place: until the CPU is
 /// shown the new medium it reads the old one, so nothing may come there before.
@@ -54,5 +54,6 @@ pub fn empty_work() -> Work<FenceId> {
         rotations: Vec::new(),
         unmap: Vec::new(),
         ranges: Vec::new(),
+        unqueued: Unqueued::default(),
     }
 }

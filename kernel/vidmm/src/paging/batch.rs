@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ddi::KmdAllocation;
 use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
-use super::{Cause, Conversion, Move, MoveKind, MoveStep, Operation, Rotation, TableMove, Work};
+use super::{Cause, Conversion, Move, MoveKind, MoveStep, Operation, Rotation, TableMove, Unqueued, Work};
 use crate::operation::HeldRange;
 use crate::operation::WindowPages;
 use crate::slab::{AllocationId, DeviceId, SpaceId};
@@ -296,6 +296,7 @@ impl<F: Copy + Eq> Batch<F> {
             unmap: self.unmap,
             ranges: self.ranges,
             leaving,
+            unqueued: Unqueued::decided(),
         })
     }
 }

@@ -9,7 +9,7 @@ use wddm_types::{PAGE_BYTES, SegmentId};
 use crate::allocation::Placement;
 use crate::operation::Form;
 use crate::operation::{Direction, Operation};
-use crate::paging::{Batch, Cause, Work};
+use crate::paging::{Batch, Cause, Unqueued, Work};
 use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
 
@@ -62,6 +62,7 @@ impl<F: Copy + Eq> VidMm<F> {
             // spec: memory §3.5
             ranges: batch.ranges.into_iter().chain(rotations.iter().flat_map(|turn| turn.ranges.clone())).collect(),
             rotations,
+            unqueued: Unqueued::decided(),
         }
     }
 }
