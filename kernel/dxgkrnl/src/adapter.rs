@@ -45,7 +45,6 @@ pub mod process;
 mod property;
 mod queue;
 mod rank;
-mod record;
 mod recovery;
 mod residency;
 mod resource;
@@ -82,12 +81,11 @@ use crate::features::FeaturePolicy;
 use crate::life::RecoveryPolicy;
 use crate::memory::AdapterMemory;
 use crate::memory_policy::MemoryPolicy;
-use crate::number::DeviceNumber;
 use crate::owners::Owners;
 use crate::packet::{Packets, Software};
 use crate::platform::Shown;
 use crate::queue::HardwareQueues;
-use crate::store::{ObjectNumber, Store};
+use crate::store::ObjectNumber;
 use crate::sync::Synchronization;
 use crate::tally::Tally;
 
@@ -95,7 +93,6 @@ pub use doorbell::NewDoorbell;
 pub use fence::Opened;
 pub use fence_log::{LogNews, Names};
 pub use flip::Behind;
-pub use record::Device;
 
 /// How an adapter is set up. Sizes are in the units that their types say.
 #[derive(Clone, Debug)]
@@ -142,7 +139,6 @@ pub struct Adapter {
     sync: Synchronization,
     software: Software,
     owners: Owners,
-    devices: Store<DeviceNumber, Device>,
     queues: HardwareQueues,
     packets: Packets,
     displays: crate::display::Displays,

@@ -10,11 +10,13 @@
 //!
 //! - a body counts its bindings, those that are destroyed among them, and is there as long as it has one or a name keeps it;
 //! - `living` names exactly the bindings that are not destroyed, by the memory behind them;
+//! - a device is listed with exactly its bindings and resources, and with what the driver asked for in the name of all its contexts;
 //! - a resource lists exactly its device's bindings; its body counts its devices and is there as long as one has it or a name keeps it.
 
 mod binding;
 mod body;
 mod check;
+mod device;
 mod dying;
 mod end;
 mod enter;
@@ -25,8 +27,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vidmm::AllocationId;
 
+use crate::number::DeviceNumber;
 use crate::refusal::invalid;
 use crate::store::{ObjectNumber, Store};
+use device::OfDevice;
 use dying::DyingGroups;
 
 pub use crate::number::{AllocationNumber, ResourceBodyNumber, ResourceNumber};
@@ -45,6 +49,7 @@ pub struct Allocations {
     /// The number under which the moves of an instance are told: the first binding's.
     numbers: BTreeMap<AllocationId, AllocationNumber>,
     bodies: BTreeMap<AllocationId, Body>,
+    of_devices: BTreeMap<DeviceNumber, OfDevice>,
     resources: Store<ResourceNumber, Resource>,
     resource_bodies: Store<ResourceBodyNumber, ResourceBody>,
     /// The bindings that are destroyed and that queued work may still use.

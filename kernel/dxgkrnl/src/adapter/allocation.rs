@@ -164,7 +164,6 @@ impl Adapter {
             self.memory.committing.charge(body.creator, self.vidmm.allocation_bytes(id));
         }
         let number = self.memory.allocations.enter(allocation, body);
-        self.devices[device].allocations.insert(number);
         let size_bytes = self.vidmm.allocation_bytes(id);
         cx.emit(self.index, Event::AllocationCreated { device: device.raw(), allocation: number.raw(), size_bytes });
         number
@@ -207,9 +206,7 @@ impl Adapter {
             return resource;
         }
         let body = ResourceBody::new(self.owners.process_of(device), call, kmd);
-        let number = self.memory.allocations.enter_resource(device, body);
-        self.devices[device].resources.insert(number);
-        Some(number)
+        Some(self.memory.allocations.enter_resource(device, body))
     }
 
     /// Only the creating process may lock a shared allocation.

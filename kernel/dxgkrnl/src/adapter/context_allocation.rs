@@ -32,7 +32,7 @@ impl Adapter {
         made: Vec<ContextAllocation>,
     ) -> Vec<ContextAllocation> {
         let (of_device, of_context): (Vec<_>, Vec<_>) = made.into_iter().partition(ContextAllocation::is_of_device);
-        self.devices[device].context_allocations.extend(of_device);
+        self.memory.allocations.keep_for_contexts(device, of_device);
         of_context
     }
 

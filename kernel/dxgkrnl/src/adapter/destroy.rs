@@ -86,14 +86,10 @@ impl Adapter {
             let allocation = self.memory.allocations.destroy(number);
             self.end_lock(cx, &allocation, process);
             self.updates_lose_binding(&allocation, process);
-            self.devices[device].allocations.remove(&number);
             cx.emit(self.index, Event::AllocationDestroyed { allocation: number.raw() });
             bindings.push(allocation);
         }
-        let resource_body = resource.map(|resource| {
-            self.devices[device].resources.remove(&resource);
-            self.memory.allocations.destroy_resource(resource)
-        });
+        let resource_body = resource.map(|resource| self.memory.allocations.destroy_resource(resource));
         let live = self.sync.live_points(after.to_vec());
         let after = self.unreached(cx, live);
         let ids: Vec<_> = bindings.iter().map(|binding| binding.vidmm).collect();

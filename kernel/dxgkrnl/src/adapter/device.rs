@@ -9,7 +9,6 @@ use vidsch::SuspendReasons;
 use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
-use crate::adapter::Device;
 use crate::context_allocation::ContextAllocation;
 use crate::driver::Creating;
 use crate::effect::Cx;
@@ -39,12 +38,7 @@ impl Adapter {
         let vidmm = self.vidmm.create_device(space);
         let (made, kmd, info) = self.create_device_in_driver(cx, (vidmm, process), create)?;
         let device = self.owners.device_comes(DeviceFacts { process, handle: adapter, vidmm, kmd, info });
-        let empty = self.devices.insert(Device {
-            allocations: BTreeSet::new(),
-            resources: BTreeSet::new(),
-            context_allocations: made,
-        });
-        assert_eq!(empty, device, "records of a device are made together");
+        self.memory.allocations.keep_for_contexts(device, made);
         self.quiesce_new_device(device);
         cx.emit(self.index, Event::DeviceCreated { process: process.0, device: device.raw() });
         // The page tables of its process are away: it runs when they are back (memory §4.6).
@@ -110,13 +104,13 @@ impl Adapter {
             self.close_sync_object(cx, open);
         }
         self.end_waits_of_device(cx, number);
-        let made = std::mem::take(&mut self.devices[number].context_allocations);
+        let made = self.memory.allocations.take_for_contexts(number);
         self.destroy_context_allocations(cx, self.owners.process_of(number), made);
-        let resources: Vec<_> = self.devices[number].resources.iter().copied().collect();
+        let resources: Vec<_> = self.memory.allocations.resources_of(number).collect();
         for resource in resources {
             self.destroy_resource(cx, resource, &[]);
         }
-        let allocations: Vec<_> = self.devices[number].allocations.iter().copied().collect();
+        let allocations: Vec<_> = self.memory.allocations.of_device(number).collect();
         for allocation in allocations {
             self.destroy_allocation(cx, allocation, &[]);
         }
@@ -127,7 +121,6 @@ impl Adapter {
         self.memory.registrations.device_goes(number);
         self.memory.ring.device_goes(number);
         self.displays.forget_device(number);
-        drop(self.devices.remove(number));
         let facts = self.owners.device_goes(number);
         self.vidsch.suspensions.drop_reasons(Suspendable::Device(number));
         self.vidmm.destroy_device(facts.vidmm, &[]);
@@ -151,7 +144,7 @@ impl Adapter {
 
     /// A device and all that goes with it, as far as its process may have handles of it.
     pub fn named_of_device(&self, number: DeviceNumber) -> Vec<Object> {
-        let (index, device) = (self.index, &self.devices[number]);
+        let index = self.index;
         let mut named = vec![Object::Device(index, number)];
         named.extend(self.queues.contexts_of(number).flat_map(|context| self.named_of_context(context)));
         named.extend(self.packets.of_device(number).map(|context| Object::PacketContext(index, context)));
@@ -159,12 +152,12 @@ impl Adapter {
             let fence = self.sync.only_open(self.memory.paging_queues.fence_of(queue));
             [Object::PagingQueue(index, queue), Object::Fence(index, fence)]
         }));
-        named.extend(device.allocations.iter().flat_map(|allocation| {
-            let instances = self.memory.allocations[*allocation].renaming.names();
-            let instances = (1..=instances).map(|name| Object::Instance(index, *allocation, name));
-            instances.chain([Object::Allocation(index, *allocation)])
+        named.extend(self.memory.allocations.of_device(number).flat_map(|allocation| {
+            let instances = self.memory.allocations[allocation].renaming.names();
+            let instances = (1..=instances).map(move |name| Object::Instance(index, allocation, name));
+            instances.chain([Object::Allocation(index, allocation)])
         }));
-        named.extend(device.resources.iter().map(|resource| Object::Resource(index, *resource)));
+        named.extend(self.memory.allocations.resources_of(number).map(|resource| Object::Resource(index, resource)));
         named.extend(self.sync.fence_opens_of(number).map(|open| Object::Fence(index, open)));
         named.extend(self.sync.opens_of_device(number).into_iter().map(|open| Object::Legacy(index, open)));
         named.extend(self.memory.registrations.of_device(number).map(|number| Object::Registration(index, number)));

@@ -8,7 +8,6 @@ use crate::invariant::{Checked, ensure};
 use crate::number::{CrossFenceNumber, DeviceNumber, FenceNumber, ResourceBodyNumber, SectionNumber, SyncObjectNumber};
 use crate::object::Object;
 use crate::quota::Commitments;
-use crate::store::{ObjectNumber, Store};
 
 impl Adapter {
     /// The process that a handle of this object may be in; `None` for an opened adapter, which every process may have.
@@ -43,14 +42,9 @@ impl Adapter {
 
     /// Everything here that a process may have a handle of.
     pub fn objects(&self) -> impl Iterator<Item = Object> + '_ {
-        fn of<'a, N: ObjectNumber + 'a, T>(
-            store: &'a Store<N, T>,
-            name: impl Fn(N) -> Object + 'a,
-        ) -> impl Iterator<Item = Object> + 'a {
-            store.iter().map(move |(number, _)| name(number))
-        }
         let index = self.index;
-        of(&self.devices, move |number| Object::Device(index, number))
+        let devices = self.owners.devices().map(move |(number, _)| Object::Device(index, number));
+        devices
             .chain(self.memory.paging_queues.fences().map(move |(number, _)| Object::PagingQueue(index, number)))
             .chain(self.memory.allocations.iter().map(move |(number, _)| Object::Allocation(index, number)))
             .chain(self.memory.allocations.resources().map(move |(number, _)| Object::Resource(index, number)))
@@ -87,17 +81,6 @@ impl Adapter {
     }
 
     fn check_devices(&self) -> Checked {
-        for (number, device) in self.devices.iter() {
-            let mine = |owner: Option<DeviceNumber>| owner == Some(number);
-            let all = device.allocations.iter().all(|n| mine(self.memory.allocations.get(*n).map(|a| a.device)))
-                && device
-                    .resources
-                    .iter()
-                    .all(|n| mine(self.memory.allocations.get_resource(*n).map(|resource| resource.device)));
-            ensure(all, "devices", || format!("device {number:?} has something that is not its own: {device:?}"))?;
-        }
-        let (records, there) = (self.owners.devices().count(), self.devices.iter().count());
-        ensure(records == there, "devices", || format!("{records} devices, {there} of their records"))?;
         let is_there = |device| self.owners.facts_of(device).is_some();
         let checked = self.queues.check(is_there).and_then(|()| self.packets.check_contexts());
         let checked = checked.and_then(|()| self.memory.paging_queues.check()).and_then(|()| self.owners.check());
@@ -106,15 +89,8 @@ impl Adapter {
     }
 
     fn check_bindings(&self) -> Checked {
-        for (number, binding) in self.memory.allocations.iter() {
-            let known = self.devices.get(binding.device).is_some_and(|device| device.allocations.contains(&number));
-            ensure(known, "allocations", || format!("allocation {number:?} is of no device: {binding:?}"))?;
-        }
-        for (number, resource) in self.memory.allocations.resources() {
-            let known = self.devices.get(resource.device).is_some_and(|device| device.resources.contains(&number));
-            ensure(known, "allocations", || format!("resource {number:?} is of no device: {resource:?}"))?;
-        }
-        self.memory.allocations.check().map_err(|place| BrokenInvariant { rule: "allocations", place })?;
+        let is_there = |device| self.owners.facts_of(device).is_some();
+        self.memory.allocations.check(is_there).map_err(|place| BrokenInvariant { rule: "allocations", place })?;
         for instance in self.memory.allocations.with_dying().flat_map(|binding| binding.renaming.former()) {
             let offered = self.vidmm.offered(instance.vidmm).is_some();
             let may_go = instance.retired && !self.is_waited_for_a_turn_with(instance.vidmm);
@@ -123,7 +99,7 @@ impl Adapter {
         for (id, owner) in self.vidmm.allocations() {
             let of_context = || {
                 let contexts = self.queues.contexts().flat_map(|(_, context)| &context.allocations);
-                let devices = self.devices.iter().flat_map(|(_, device)| &device.context_allocations);
+                let devices = self.memory.allocations.for_contexts();
                 let packets = self.packets.contexts().flat_map(|(number, _)| self.packets.allocations(number));
                 contexts.chain(packets).chain(devices).any(|made| made.vidmm == id)
             };
@@ -182,7 +158,6 @@ impl Adapter {
         self.owners.processes().for_each(|(id, value)| digest.add("process", &id.0, value));
         self.owners.devices().for_each(|(id, value)| digest.add("device", &id, value));
         self.memory.allocations.add_to(digest);
-        self.devices.iter().for_each(|(id, value)| digest.add("objects of device", &id, value));
         self.queues.add_to(digest);
         self.doorbells.add_to(digest);
         self.memory.paging_queues.add_to(digest);

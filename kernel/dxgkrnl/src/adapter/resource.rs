@@ -76,7 +76,6 @@ impl Adapter {
         };
         let owner = self.owners.vidmm_of(device);
         let resource = self.memory.allocations.open_resource(device, number);
-        self.devices[device].resources.insert(resource);
         let mut allocations = Vec::with_capacity(members.len());
         for (id, (kmd, open)) in members.into_iter().zip(opens) {
             let binding = self.memory.allocations.open(Allocation {
@@ -88,7 +87,6 @@ impl Adapter {
                 resource: Some(resource),
             });
             self.vidmm.adopt_allocation(id, owner);
-            self.devices[device].allocations.insert(binding);
             let size_bytes = self.vidmm.allocation_bytes(id);
             cx.emit(
                 self.index,

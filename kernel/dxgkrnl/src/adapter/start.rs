@@ -26,7 +26,6 @@ use crate::process::Terms;
 use crate::queue::HardwareQueues;
 use crate::scheduling::{rank_paging, setup_bands};
 use crate::start::{Computer, Description, StartError, describe, paging_tables};
-use crate::store::Store;
 use crate::sync::Synchronization;
 use crate::tally::Tally;
 
@@ -108,7 +107,6 @@ impl Adapter {
             sync,
             software: Default::default(),
             owners,
-            devices: Store::default(),
             queues: HardwareQueues::default(),
             packets,
             displays: description.displays,

@@ -4,17 +4,19 @@ use std::collections::BTreeSet;
 
 use vidmm::StateDigest;
 
-use super::Allocations;
+use super::{Allocations, OfDevice};
+use crate::number::DeviceNumber;
 
 /// What does not hold, and where.
 type Checked = Result<(), String>;
 
 impl Allocations {
-    /// Bindings, bodies and resources count each other rightly.
+    /// Bindings, bodies and resources count each other rightly, and devices that are there have them.
     ///
     /// # Errors
     /// The first relation that does not hold: a defect of the kernel.
-    pub fn check(&self) -> Checked {
+    pub fn check(&self, is_there: impl Fn(DeviceNumber) -> bool) -> Checked {
+        self.check_devices(is_there)?;
         for (number, binding) in self.bindings.iter() {
             let listed =
                 |resource| self.resources.get(resource).is_some_and(|resource| resource.allocations.contains(&number));
@@ -32,6 +34,24 @@ impl Allocations {
         let living: BTreeSet<_> = self.bindings.iter().map(|(number, binding)| (binding.vidmm, number)).collect();
         ensure(living == self.living, || format!("alive are {living:?}, found {:?}", self.living))?;
         self.check_resources()
+    }
+
+    fn check_devices(&self, is_there: impl Fn(DeviceNumber) -> bool) -> Checked {
+        for (device, of) in &self.of_devices {
+            let allocations = of
+                .allocations
+                .iter()
+                .all(|number| self.bindings.get(*number).is_some_and(|known| known.device == *device));
+            let resources = of
+                .resources
+                .iter()
+                .all(|number| self.resources.get(*number).is_some_and(|known| known.device == *device));
+            ensure(is_there(*device) && allocations && resources, || format!("{device:?} has not all of {of:?}"))?;
+        }
+        let listed = |of: fn(&OfDevice) -> usize| self.of_devices.values().map(of).sum::<usize>();
+        let counts = (listed(|of| of.allocations.len()), listed(|of| of.resources.len()));
+        let there = (self.bindings.iter().count(), self.resources.iter().count());
+        ensure(counts == there, || format!("devices have {counts:?} allocations and resources, {there:?} are there"))
     }
 
     fn check_resources(&self) -> Checked {
@@ -52,6 +72,7 @@ impl Allocations {
         self.bindings.iter().for_each(|(id, value)| digest.add("allocation", &id, value));
         self.resources.iter().for_each(|(id, value)| digest.add("resource", &id, value));
         self.resource_bodies.iter().for_each(|(id, value)| digest.add("resource body", &id, value));
+        self.of_devices.iter().for_each(|(device, of)| digest.add("allocations of device", device, of));
         digest.add("destroyed", &"", &self.dying);
     }
 }

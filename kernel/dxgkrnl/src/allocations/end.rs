@@ -33,6 +33,7 @@ impl Allocations {
     pub fn destroy(&mut self, number: AllocationNumber) -> Allocation {
         let binding = self.bindings.remove(number).expect("an allocation is destroyed once");
         self.living.remove(&(binding.vidmm, number));
+        self.change(binding.device, |of| of.allocations.remove(&number));
         if let Some(resource) = binding.resource {
             self.resources[resource].allocations.retain(|member| *member != number);
         }
@@ -42,6 +43,7 @@ impl Allocations {
     /// A device has destroyed its resource: the body, which has the device on its lists until the resource is buried.
     pub fn destroy_resource(&mut self, number: ResourceNumber) -> ResourceBodyNumber {
         let gone = self.resources.remove(number).expect("a resource is destroyed once");
+        self.change(gone.device, |of| of.resources.remove(&number));
         self.resource_bodies[gone.body].living -= 1;
         gone.body
     }

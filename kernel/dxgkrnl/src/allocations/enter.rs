@@ -31,9 +31,10 @@ impl Allocations {
     }
 
     fn bind(&mut self, binding: Allocation) -> AllocationNumber {
-        let (id, resource) = (binding.vidmm, binding.resource);
+        let (id, resource, device) = (binding.vidmm, binding.resource, binding.device);
         let number = self.bindings.insert(binding);
         self.living.insert((id, number));
+        self.change(device, |of| of.allocations.insert(number));
         if let Some(resource) = resource {
             self.resources[resource].allocations.push(number);
         }
@@ -43,14 +44,20 @@ impl Allocations {
     /// A device has created a resource, which has no members yet.
     pub fn enter_resource(&mut self, device: DeviceNumber, body: ResourceBody) -> ResourceNumber {
         let body = self.resource_bodies.insert(body);
-        self.resources.insert(Resource { device, body, allocations: Vec::new() })
+        self.hold_resource(device, body)
     }
 
     /// Another device has opened a resource; it has opened no member yet.
     pub fn open_resource(&mut self, device: DeviceNumber, number: ResourceBodyNumber) -> ResourceNumber {
         let body = &mut self.resource_bodies[number];
         (body.holds, body.living) = (body.holds + 1, body.living + 1);
-        self.resources.insert(Resource { device, body: number, allocations: Vec::new() })
+        self.hold_resource(device, number)
+    }
+
+    fn hold_resource(&mut self, device: DeviceNumber, body: ResourceBodyNumber) -> ResourceNumber {
+        let number = self.resources.insert(Resource { device, body, allocations: Vec::new() });
+        self.change(device, |of| of.resources.insert(number));
+        number
     }
 
     /// The driver has another name for a resource since allocations were added to it.

@@ -137,7 +137,7 @@ impl Adapter {
         let mapped_at = self.memory.ring.queued();
         self.sync.mapped_at(process, mapped_at);
         let flags = ContextAllocationFlags::SHARED_ACROSS_CONTEXTS;
-        self.devices[device].context_allocations.push(ContextAllocation { vidmm: allocation, flags });
+        self.memory.allocations.keep_for_contexts(device, vec![ContextAllocation { vidmm: allocation, flags }]);
         let made = LocalPage { allocation, va, system_va };
         let place = LocalPlace { address, there_after: mapped_at };
         let word = self.sync.add_local_page(device, kind, made, stride, place);
