@@ -34,7 +34,7 @@ pub struct MadeDoorbell {
 
 impl Adapter {
     /// Asks the doorbells for something.
-    pub fn lend_doorbells<T>(
+    pub(super) fn lend_doorbells<T>(
         &mut self,
         cx: &mut Cx<'_>,
         ask: impl FnOnce(&mut Doorbells, &mut LentToDoorbells<'_, '_>) -> T,
@@ -152,13 +152,13 @@ impl Adapter {
 
     /// Whether these may go: none is the ring of a doorbell that lives.
     // spec: sync §3.17
-    pub fn check_rings(&self, device: DeviceNumber, list: &[AllocationId]) -> Result<(), Refusal> {
+    pub(super) fn check_rings(&self, device: DeviceNumber, list: &[AllocationId]) -> Result<(), Refusal> {
         self.check_rings_among(device, list, |_| true)
     }
 
     /// Whether these may leave the device's list, of which each takes one count.
     // spec: sync §3.17, memory §5.3
-    pub fn check_rings_leaving(&self, device: DeviceNumber, list: &[AllocationId]) -> Result<(), Refusal> {
+    pub(super) fn check_rings_leaving(&self, device: DeviceNumber, list: &[AllocationId]) -> Result<(), Refusal> {
         self.check_rings_among(device, list, |id| {
             let given_up = list.iter().filter(|other| **other == id).count() as u64;
             given_up == self.vidmm.count(self.owners.vidmm_of(device), id)
@@ -180,7 +180,7 @@ impl Adapter {
 
     /// Whether a process may have this range of addresses show something else, or nothing.
     // spec: sync §3.17
-    pub fn check_rings_at(&self, device: DeviceNumber, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
+    pub(super) fn check_rings_at(&self, device: DeviceNumber, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
         let of_process = self.owners.devices_of(self.owners.process_of(device));
         match self.life.has_stopped() {
             true => Ok(()),

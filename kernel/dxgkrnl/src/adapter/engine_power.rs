@@ -48,7 +48,7 @@ impl Adapter {
     }
 
     /// An engine is about to be given work. Before its doorbells are connected, and before anything is submitted to it.
-    pub fn raise_engine(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+    pub(super) fn raise_engine(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         if self.vidsch.engine_power.raise(node) {
             self.set_f_state(cx, node, FState::F0);
         }

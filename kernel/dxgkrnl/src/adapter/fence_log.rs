@@ -21,7 +21,12 @@ use crate::refusal::no_memory;
 impl Adapter {
     /// The logs of a new queue that its process feeds; the driver has heard of both.
     // spec: sync §3.14
-    pub fn make_logs(&mut self, cx: &mut Cx<'_>, process: ProcessId, queue: KmdQueue) -> Result<QueueLogs, Refusal> {
+    pub(super) fn make_logs(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        queue: KmdQueue,
+    ) -> Result<QueueLogs, Refusal> {
         let pages = self.take_log_pages(cx, process)?;
         let logs = QueueLogs::begin(cx.memory, pages);
         match logs.tell(self.driver.call(cx), cx.memory, queue) {
@@ -34,7 +39,7 @@ impl Adapter {
     }
 
     /// The queue has gone, or was not made: no engine writes into its logs any more.
-    pub fn end_logs(&mut self, cx: &mut Cx<'_>, process: ProcessId, logs: QueueLogs) {
+    pub(super) fn end_logs(&mut self, cx: &mut Cx<'_>, process: ProcessId, logs: QueueLogs) {
         self.give_back_log_pages(cx, process, logs.end());
     }
 
@@ -91,7 +96,7 @@ impl Adapter {
     }
 
     /// Gives the pages of a process back that has gone, when the paging ring has got past every use of them.
-    pub fn release_logs(&mut self, pool: LogPool) {
+    pub(super) fn release_logs(&mut self, pool: LogPool) {
         for pages in pool.into_all() {
             self.defer_system_mapping(pages.system_va, pages.run.count);
             self.defer_pages(pages.run);
@@ -121,7 +126,7 @@ impl Adapter {
     }
 
     /// The process of a queue connects its doorbell: from now on it names the logs that it is told of.
-    pub fn logs_known(&mut self, cx: &Cx<'_>, number: QueueNumber) {
+    pub(super) fn logs_known(&mut self, cx: &Cx<'_>, number: QueueNumber) {
         let Some(queued) = self.doorbells.queued(cx.memory, self.queues[number].doorbell) else { return };
         self.queues.logs(number).known(queued);
     }

@@ -28,7 +28,7 @@ use crate::packet::PacketContextNumber;
 
 impl Adapter {
     /// A turn is over: whose work each node has from now on.
-    pub fn meter_nodes(&mut self, cx: &Cx<'_>) {
+    pub(super) fn meter_nodes(&mut self, cx: &Cx<'_>) {
         let mut has: Vec<Vec<ProcessId>> = vec![Vec::new(); self.driver.nodes().len()];
         if !self.life.has_stopped() {
             for (_, queue) in self.queues.iter() {
@@ -57,7 +57,7 @@ impl Adapter {
 
     /// The hardware's count of a queue. The kernel does not ask a driver that has broken the contract, or whose device has no power: its
     /// queues run nothing.
-    pub fn hardware_count(&mut self, cx: &Cx<'_>, queue: KmdQueue) -> Option<u64> {
+    pub(super) fn hardware_count(&mut self, cx: &Cx<'_>, queue: KmdQueue) -> Option<u64> {
         if self.life.has_stopped() || self.life.is_off() {
             return None;
         }
@@ -65,14 +65,14 @@ impl Adapter {
     }
 
     /// All hardware queues have run until now.
-    pub fn charge_queues(&mut self, cx: &Cx<'_>) {
+    pub(super) fn charge_queues(&mut self, cx: &Cx<'_>) {
         let queues: Vec<_> = self.queues.iter().map(|(number, _)| number).collect();
         queues.into_iter().for_each(|number| self.charge_queue(cx, number));
         self.charge_ring(cx);
     }
 
     /// Charges a queue's process with what the queue has run since the last charge.
-    pub fn charge_queue(&mut self, cx: &Cx<'_>, number: QueueNumber) {
+    pub(super) fn charge_queue(&mut self, cx: &Cx<'_>, number: QueueNumber) {
         let (kmd, before) = (self.queues[number].kmd, self.queues[number].counted_ns);
         let Some((ns, now)) = self.counted_since(cx, kmd, before) else { return };
         self.queues.charged(number, now);
@@ -80,7 +80,7 @@ impl Adapter {
     }
 
     /// Charges the kernel with what the paging ring's hardware queue has run.
-    pub fn charge_ring(&mut self, cx: &Cx<'_>) {
+    pub(super) fn charge_ring(&mut self, cx: &Cx<'_>) {
         let (kmd, before) = (self.memory.ring.kmd_queue(), self.memory.ring.counted_ns());
         let Some((ns, now)) = kmd.and_then(|kmd| self.counted_since(cx, kmd, before)) else { return };
         self.memory.ring.note_counted(now);

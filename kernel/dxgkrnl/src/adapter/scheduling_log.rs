@@ -54,7 +54,7 @@ impl Adapter {
     }
 
     /// Engines write their logs from now on, if a tool wants them and they have power.
-    pub fn begin_scheduling_logs(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn begin_scheduling_logs(&mut self, cx: &mut Cx<'_>) {
         let runs = !self.life.has_stopped() && !self.life.is_off();
         if !self.scheduling_logs.are_wanted() || !runs || self.driver.call(cx).hardware_queues().is_none() {
             return;

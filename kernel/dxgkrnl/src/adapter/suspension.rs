@@ -22,7 +22,7 @@ use crate::store::ObjectNumber;
 
 impl Adapter {
     /// Whether a device is kept off the hardware: it executes nothing, or is asked to leave.
-    pub fn is_suspended(&self, device: DeviceNumber) -> bool {
+    pub(super) fn is_suspended(&self, device: DeviceNumber) -> bool {
         self.vidsch.suspensions.is_suspended(Suspendable::Device(device))
     }
 

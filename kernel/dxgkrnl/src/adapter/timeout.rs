@@ -46,7 +46,7 @@ impl Adapter {
     }
 
     /// Arranges for the next look, if there is something to look for. After every turn of the machine.
-    pub fn arm_timeouts(&mut self, cx: &Cx<'_>) {
+    pub(super) fn arm_timeouts(&mut self, cx: &Cx<'_>) {
         let known = &self.vidsch.timeouts;
         if !known.is_on() {
             return;
@@ -80,7 +80,7 @@ impl Adapter {
     }
 
     /// Looks, if it is time.
-    pub fn look_for_hangs(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn look_for_hangs(&mut self, cx: &mut Cx<'_>) {
         if !self.life.is_awake() {
             return;
         }
@@ -123,7 +123,7 @@ impl Adapter {
     }
 
     /// Devices that were asked and have left the hardware go on.
-    pub fn resume_suspended_by_timeout(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn resume_suspended_by_timeout(&mut self, cx: &mut Cx<'_>) {
         let over: Vec<_> = self.vidsch.suspensions.quiesced_for(SuspendReasons::TIMEOUT).collect();
         for device in over.into_iter().filter_map(Suspendable::device) {
             self.resume_device(cx, device, SuspendReasons::TIMEOUT);
@@ -197,7 +197,7 @@ impl Adapter {
 
     /// A node was reset under work of these devices.
     // spec: sync §4.4
-    pub fn devices_are_hung(&mut self, cx: &mut Cx<'_>, devices: BTreeSet<DeviceNumber>, node: NodeId) {
+    pub(super) fn devices_are_hung(&mut self, cx: &mut Cx<'_>, devices: BTreeSet<DeviceNumber>, node: NodeId) {
         let processes: BTreeSet<_> = devices.iter().map(|device| self.owners.process_of(*device)).collect();
         for device in devices {
             self.fail_device(cx, device, DeviceState::Hung, format!("its work on node {} did not end", node.0));

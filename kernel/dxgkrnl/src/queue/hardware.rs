@@ -276,3 +276,76 @@ impl Index<ContextNumber> for HardwareQueues {
         &self.contexts[number]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use vidsch::{Limits, QueueKind, Queues};
+
+    use super::*;
+    use crate::store::ObjectNumber;
+
+    fn queue(context: ContextNumber, device: DeviceNumber) -> Queue {
+        let mut scheduler = Queues::<(), u64>::new(Limits { packets_per_queue: 1 });
+        Queue {
+            context,
+            device,
+            kmd: KmdQueue(7),
+            vidsch: scheduler.create_queue(NodeId(1), QueueKind::Kernel, 1),
+            progress: FenceNumber::from_raw(1),
+            user_mode: false,
+            doorbell: None,
+            logs: Logs::new(None),
+            feed: Feed::default(),
+            no_timeout: false,
+            no_broadcast_signal: false,
+            counted_ns: None,
+        }
+    }
+
+    #[test]
+    fn a_device_has_its_contexts_and_queues_and_nothing_when_they_have_gone() {
+        let mut known = HardwareQueues::default();
+        let (device, other) = (DeviceNumber::from_raw(3), DeviceNumber::from_raw(4));
+        let context = |device, node| Context {
+            device,
+            kmd: KmdContext(5),
+            node: NodeId(node),
+            queues: BTreeSet::new(),
+            allocations: Vec::new(),
+        };
+        let (first, second) = (known.add_context(context(device, 1)), known.add_context(context(other, 0)));
+        let (a, b) = (known.add(queue(first, device)), known.add(queue(second, other)));
+        let of = |known: &HardwareQueues, device| known.of_device(device).map(|(number, _)| number).collect::<Vec<_>>();
+        assert_eq!((of(&known, device), of(&known, other)), (vec![a], vec![b]));
+        assert_eq!(known.contexts_of(other).collect::<Vec<_>>(), [second]);
+        assert_eq!(known.of_node(NodeId(1)).map(|(number, _)| number).collect::<Vec<_>>(), [a]);
+        assert_eq!((known.node_of(b), known[first].queues.len()), (NodeId(0), 1));
+        assert_eq!(known.check(|_| true), Ok(()));
+        assert!(known.check(|there| there == device).is_err(), "the other device has gone, and its context is there");
+
+        drop(known.remove(a));
+        assert_eq!((of(&known, device), known[first].queues.len()), (vec![], 1), "logs name it on");
+        assert!(known.check(|_| true).is_err(), "it is listed, and not there");
+        known.unlist(a, (first, device));
+        assert_eq!(known.check(|_| true), Ok(()));
+        drop(known.remove_context(first));
+        assert_eq!((known.contexts_of(device).count(), known.contexts().count()), (0, 1));
+        assert_eq!(known.check(|there| there == other), Ok(()), "nothing is kept for a device that has nothing");
+    }
+
+    #[test]
+    fn work_rung_for_counts_on_when_its_doorbell_goes() {
+        let mut known = HardwareQueues::default();
+        let device = DeviceNumber::from_raw(3);
+        let (kmd, node) = (KmdContext(5), NodeId(0));
+        let context =
+            known.add_context(Context { device, kmd, node, queues: BTreeSet::new(), allocations: Vec::new() });
+        let number = known.add(queue(context, device));
+        known.doorbell_comes(number, DoorbellNumber::from_raw(9));
+        assert_eq!(known[number].doorbell, Some(DoorbellNumber::from_raw(9)));
+        known.doorbell_goes(number, 12);
+        assert_eq!((known[number].doorbell, known[number].feed.submitted()), (None, 12));
+        known.charged(number, 40);
+        assert_eq!(known[number].counted_ns, Some(40));
+    }
+}

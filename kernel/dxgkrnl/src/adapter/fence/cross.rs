@@ -119,7 +119,7 @@ impl Adapter {
 
     /// Whether engines of an adapter without native fences may store to a word that others read as 64 bits.
     // spec: sync §3.13: without 64-bit atomics only packets signal it
-    pub fn reaches_common_words(&self) -> bool {
+    pub(super) fn reaches_common_words(&self) -> bool {
         self.driver.has_page_tables() && self.driver.has_64_bit_atomics()
     }
 

@@ -124,7 +124,7 @@ impl Adapter {
     }
 
     /// Makes the progress fence of a queue, which no other process shares.
-    pub fn create_progress_fence(
+    pub(in crate::adapter) fn create_progress_fence(
         &mut self,
         cx: &mut Cx<'_>,
         device: DeviceNumber,
@@ -135,7 +135,7 @@ impl Adapter {
     }
 
     /// Makes a fence of the kernel's own, or of a paging queue, which no other process shares.
-    pub fn create_fence(
+    pub(in crate::adapter) fn create_fence(
         &mut self,
         cx: &mut Cx<'_>,
         device: Option<DeviceNumber>,
@@ -148,7 +148,7 @@ impl Adapter {
 
     /// Makes a fence: words, their mappings, then the driver's create, then its open; published only when all has succeeded.
     // spec: sync §3.2
-    pub fn make_fence(&mut self, cx: &mut Cx<'_>, new: NewFence) -> Result<MadeFence, Refusal> {
+    pub(super) fn make_fence(&mut self, cx: &mut Cx<'_>, new: NewFence) -> Result<MadeFence, Refusal> {
         let periodic = new.monitored.and_then(|monitored| monitored.periodic);
         let shared = new.flags.contains(FenceFlags::SHARED) || new.common.is_some() || periodic.is_some();
         let slot = self.take_slot(cx, &new, shared)?;
@@ -229,7 +229,7 @@ impl Adapter {
     }
 
     /// Destroys a fence of the kernel's own or of a queue, with its one open.
-    pub fn destroy_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
+    pub(in crate::adapter) fn destroy_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
         let open = self.sync.only_open(number);
         self.close_fence(cx, open);
     }

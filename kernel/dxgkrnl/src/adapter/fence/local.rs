@@ -225,7 +225,7 @@ impl Adapter {
     }
 
     /// Takes the pages of a device that goes out of all spaces; the allocations go with its other ones.
-    pub fn unmap_local_words(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
+    pub(in crate::adapter) fn unmap_local_words(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         let (system, process) = (self.owners.space_of(ProcessId::SYSTEM), self.owners.process_of(device));
         let space = self.owners.space_of(process);
         for page in self.sync.release_local_words(device) {

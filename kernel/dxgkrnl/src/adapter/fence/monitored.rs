@@ -65,7 +65,7 @@ impl Adapter {
 
     /// Whether a process's words have addresses for engines: the GPU's, or in the IoMmu model the CPU's.
     // spec: sync §1.5
-    pub fn engines_reach_words(&self) -> bool {
+    pub(super) fn engines_reach_words(&self) -> bool {
         self.driver.has_page_tables() || self.uses_cpu_addresses()
     }
 
@@ -94,7 +94,7 @@ impl Adapter {
 
     /// How a node signals monitored fences. Where the device does not snoop the CPU's caches it must not write them.
     // spec: sync §3.7, sync §1.5
-    pub fn monitored_fence_signal(&self, cx: &Cx<'_>, node: NodeId) -> MonitoredFenceSignal {
+    fn monitored_fence_signal(&self, cx: &Cx<'_>, node: NodeId) -> MonitoredFenceSignal {
         if !self.engines_reach_words() || !self.is_io_coherent(cx) {
             return MonitoredFenceSignal::Packet;
         }
@@ -105,14 +105,14 @@ impl Adapter {
     }
 
     /// The same of all nodes.
-    pub fn monitored_fence_signals(&self, cx: &Cx<'_>) -> Vec<MonitoredFenceSignal> {
+    pub(in crate::adapter) fn monitored_fence_signals(&self, cx: &Cx<'_>) -> Vec<MonitoredFenceSignal> {
         // CAST: at most 64 nodes.
         self.driver.node_ids().map(|node| self.monitored_fence_signal(cx, node)).collect()
     }
 
     /// Interrupt 11, or 19 with EvaluateLegacyMonitoredFences: every monitored fence is looked at.
     // spec: sync §3.7, sync §3.10
-    pub fn monitored_fences_signaled(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+    pub(in crate::adapter) fn monitored_fences_signaled(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         let (looked_at, released) = self.look_at_monitored(cx, |_| true);
         self.tally.fence_interrupt(released);
         cx.emit(
@@ -123,7 +123,7 @@ impl Adapter {
 
     /// A command buffer of a process has completed on a node.
     // spec: sync §3.7
-    pub fn buffer_completed(&mut self, cx: &mut Cx<'_>, node: NodeId, process: ProcessId) {
+    pub(in crate::adapter) fn buffer_completed(&mut self, cx: &mut Cx<'_>, node: NodeId, process: ProcessId) {
         if self.monitored_fence_signal(cx, node) != MonitoredFenceSignal::Basic {
             return;
         }

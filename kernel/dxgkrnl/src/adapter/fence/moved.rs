@@ -56,7 +56,7 @@ impl Adapter {
     /// Fence words have moved: the hardware knows words that are satisfied for ever by their place, and what was to be published
     /// meanwhile is published.
     // spec: sync §3.16, sync §3.9
-    pub fn words_have_moved(&mut self, cx: &mut Cx<'_>, storage: AllocationId) {
+    pub(in crate::adapter) fn words_have_moved(&mut self, cx: &mut Cx<'_>, storage: AllocationId) {
         let there = |fence: &Fence| fence.slot.stands_in(storage);
         let sealed = self.sync.fences().filter(|(_, fence)| fence.always_signaled && there(fence));
         for number in sealed.map(|(number, _)| number).collect::<Vec<_>>() {

@@ -175,7 +175,7 @@ impl Adapter {
 
     /// A process's queues do not reach a fence any more: the kernel looks for their last signals, for nothing that the process has open
     /// and no name in its logs tells of them.
-    pub fn look_at_unreached(&mut self, cx: &mut Cx<'_>, fence: FenceNumber) {
+    pub(in crate::adapter) fn look_at_unreached(&mut self, cx: &mut Cx<'_>, fence: FenceNumber) {
         if self.sync.fence_if_there(fence).is_some_and(|fence| !fence.opens.is_empty()) {
             self.sync.tell_others(fence, News::Signaled);
             self.sample_fences(cx, &[fence]);

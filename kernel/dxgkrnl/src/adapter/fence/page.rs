@@ -19,7 +19,7 @@ const NATURAL_STRIDE: u64 = 8;
 impl Adapter {
     /// Gives the packed words of a process back that has gone: their system mappings are freed, and the pages when the paging
     /// ring has got past every use of them.
-    pub fn release_fence_words(&mut self, process: ProcessId) {
+    pub(in crate::adapter) fn release_fence_words(&mut self, process: ProcessId) {
         for page in self.sync.release_packed_words(process) {
             // Works that are still to come signal fences of the process by these addresses.
             if !page.system_va.is_null() {

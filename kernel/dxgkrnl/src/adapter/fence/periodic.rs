@@ -103,7 +103,7 @@ impl Adapter {
 
     /// Interrupt 14: a notification's time has come.
     // spec: sync §2.8
-    pub fn periodic_fence_signaled(
+    pub(in crate::adapter) fn periodic_fence_signaled(
         &mut self,
         cx: &mut Cx<'_>,
         target: VidPnTargetId,

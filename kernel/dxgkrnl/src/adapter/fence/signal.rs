@@ -31,13 +31,13 @@ impl Adapter {
     }
 
     /// Brings a fence to a value from the CPU and releases the waits that it satisfies. A value that it has already is no change.
-    pub fn signal_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber, value: u64) {
+    pub(in crate::adapter) fn signal_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber, value: u64) {
         self.set_fence(cx, number, value, false);
     }
 
     /// The same; with `rewind` also to a lower value. Released waits stay released.
     // spec: sync §3.6, sync §6 B4
-    pub fn set_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber, value: u64, rewind: bool) {
+    pub(in crate::adapter) fn set_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber, value: u64, rewind: bool) {
         let current = self.sync.current_value(cx.memory, number);
         if !self.sync.fence(number).always_signaled && (value > current || rewind && value != current) {
             self.signal_fences(cx, &[(number, value)]);
@@ -64,7 +64,7 @@ impl Adapter {
     /// The device that may signal a fence of user mode is lost: a monitored fence gets its greatest value, a native one is
     /// satisfied for ever.
     // spec: sync §3.16
-    pub fn lose_signaller(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
+    pub(in crate::adapter) fn lose_signaller(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
         match self.sync.kind_of(number) {
             FenceKind::Monitored => self.set_fence(cx, number, u64::MAX, false),
             FenceKind::Native | FenceKind::NativeCrossAdapter => self.signal_always(cx, number),
@@ -73,7 +73,7 @@ impl Adapter {
 
     /// Looks at fences' values and releases the waits that they satisfy; all values to be published go to the driver in one call. Returns
     /// how many waits ended.
-    pub fn sample_fences(&mut self, cx: &mut Cx<'_>, numbers: &[FenceNumber]) -> u32 {
+    pub(in crate::adapter) fn sample_fences(&mut self, cx: &mut Cx<'_>, numbers: &[FenceNumber]) -> u32 {
         let (mut count, mut updates) = (0, BTreeMap::new());
         for &number in numbers {
             let Some(sampled) = self.sync.sample(cx.memory, number) else { continue };
@@ -86,7 +86,7 @@ impl Adapter {
 
     /// Publishes MonitoredValues and samples again until nothing changes. Returns how many waits that released.
     // spec: sync §3.9
-    pub fn publish(&mut self, cx: &mut Cx<'_>, mut updates: Vec<MonitoredUpdate>) -> u32 {
+    pub(in crate::adapter) fn publish(&mut self, cx: &mut Cx<'_>, mut updates: Vec<MonitoredUpdate>) -> u32 {
         let mut released = 0;
         while !updates.is_empty() && !self.life.has_stopped() {
             let live = self.sync.live_updates(&updates);
@@ -164,7 +164,7 @@ impl Adapter {
 
     /// The device has power again: tells it what it missed while it slept: the fences whose every wait passes, and those whose waits have
     /// begun or ended.
-    pub fn tell_slept_through(&mut self, cx: &mut Cx<'_>) {
+    pub(in crate::adapter) fn tell_slept_through(&mut self, cx: &mut Cx<'_>) {
         let sealed = self.sync.fences().filter(|(_, fence)| fence.always_signaled && fence.kmd.is_some());
         for number in sealed.map(|(number, _)| number).collect::<Vec<_>>() {
             let told = self.tell_always_signaled(cx, number);

@@ -42,7 +42,7 @@ struct Scope {
 impl Adapter {
     /// Interrupt 19.
     // spec: sync §3.10, sync §6 C11
-    pub fn native_fences_signaled(
+    pub(in crate::adapter) fn native_fences_signaled(
         &mut self,
         cx: &mut Cx<'_>,
         names: &Names<'_>,
@@ -136,7 +136,7 @@ impl Adapter {
     /// Logs were read without an interrupt. They are read once: where nothing else tells the kernel of signals it acts upon them now, for
     /// the interrupt that is still to come finds nothing new.
     // spec: sync §3.14, sync §3.15
-    pub fn heed_logs(&mut self, cx: &mut Cx<'_>, news: &LogNews) {
+    pub(in crate::adapter) fn heed_logs(&mut self, cx: &mut Cx<'_>, news: &LogNews) {
         if self.driver.names_signaled_fences() {
             self.reach_fences(cx, &news.signalled);
             self.look_at_processes(cx, &news.incomplete);
@@ -197,7 +197,7 @@ impl Adapter {
 
     /// Looks at all fences of processes that have waiters.
     // spec: sync §3.14 (overrun), sync §3.15
-    pub fn look_at_processes(&mut self, cx: &mut Cx<'_>, processes: &BTreeSet<ProcessId>) -> u32 {
+    pub(in crate::adapter) fn look_at_processes(&mut self, cx: &mut Cx<'_>, processes: &BTreeSet<ProcessId>) -> u32 {
         let numbers: Vec<_> = processes.iter().flat_map(|process| self.waited_fences_of(*process)).collect();
         self.sample_fences(cx, &numbers)
     }

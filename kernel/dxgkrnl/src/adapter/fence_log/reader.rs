@@ -47,7 +47,12 @@ pub struct LogNews {
 impl Adapter {
     /// Reads what is new in the logs of these queues; those without logs have nothing to say.
     // spec: sync §3.14 (consumer)
-    pub fn read_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, queues: &[QueueNumber]) -> LogNews {
+    pub(in crate::adapter) fn read_logs(
+        &mut self,
+        cx: &mut Cx<'_>,
+        names: &Names<'_>,
+        queues: &[QueueNumber],
+    ) -> LogNews {
         let mut news = LogNews::default();
         if self.life.is_off() || self.life.has_stopped() {
             return news;

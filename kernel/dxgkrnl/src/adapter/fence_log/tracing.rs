@@ -91,7 +91,7 @@ impl Adapter {
     }
 
     /// Sets the clocks of the nodes beside the kernel's.
-    pub fn calibrate_clocks(&self, cx: &mut Cx<'_>) {
+    pub(in crate::adapter) fn calibrate_clocks(&self, cx: &mut Cx<'_>) {
         // CAST: at most 64 nodes.
         for node in self.driver.node_ids() {
             if let Ok(clock) = self.driver.calibrate_gpu_clock(node) {

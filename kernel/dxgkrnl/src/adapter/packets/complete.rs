@@ -15,7 +15,7 @@ use crate::tally::Fate;
 
 impl Adapter {
     /// The driver reports that a packet is done, and with it every one before it on the node.
-    pub fn packet_completed(&mut self, cx: &mut Cx<'_>, node: NodeId, id: PacketFenceId) {
+    pub(in crate::adapter) fn packet_completed(&mut self, cx: &mut Cx<'_>, node: NodeId, id: PacketFenceId) {
         match self.vidsch.nodes.completed(node, id) {
             Ok(done) => done.into_iter().for_each(|packet| self.finish_packet(cx, node, packet)),
             Err(ReportBreach::NoSuchNode) => {
@@ -79,7 +79,7 @@ impl Adapter {
     /// The driver reports that a packet has faulted: the packets before it are done, its context runs nothing more, its device
     /// is in error.
     // spec: memory §5.8
-    pub fn packet_faulted(&mut self, cx: &mut Cx<'_>, fault: DmaFault) {
+    pub(in crate::adapter) fn packet_faulted(&mut self, cx: &mut Cx<'_>, fault: DmaFault) {
         let id = PacketFenceId(fault.fence_id);
         let Faulted { done, of } = match self.vidsch.nodes.faulted(fault.node, id) {
             Ok(faulted) => faulted,

@@ -203,7 +203,7 @@ impl Adapter {
 
     /// The contexts of a device that went into error: nothing of them runs any more. Answers with their fences.
     // spec: memory §8.6
-    pub fn fail_packets(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) -> Vec<FenceNumber> {
+    pub(in crate::adapter) fn fail_packets(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) -> Vec<FenceNumber> {
         let mut fences = Vec::new();
         for number in self.packet_contexts_of(device) {
             let known = self.packets[number];
@@ -221,12 +221,12 @@ impl Adapter {
     /// The hardware has lost every packet, and says nothing of any: those of contexts have gone with their devices, those
     /// of the ring with its works.
     // spec: sync §4.4
-    pub fn packets_lost(&mut self) {
+    pub(in crate::adapter) fn packets_lost(&mut self) {
         self.vidsch.nodes.lost();
     }
 
     /// The packet contexts of a device.
-    pub fn packet_contexts_of(&self, device: DeviceNumber) -> Vec<PacketContextNumber> {
+    pub(in crate::adapter) fn packet_contexts_of(&self, device: DeviceNumber) -> Vec<PacketContextNumber> {
         self.packets.of_device(device).collect()
     }
 }

@@ -96,7 +96,7 @@ impl Adapter {
 
     /// Shows all DMA buffers again through an aperture that has lost them. Queued packets wait for that.
     // spec: memory §7.1, memory §8.4
-    pub fn show_dma_buffers_again(&mut self, cx: &mut Cx<'_>) {
+    pub(in crate::adapter) fn show_dma_buffers_again(&mut self, cx: &mut Cx<'_>) {
         let contexts: Vec<_> = self.packets.contexts().map(|(number, _)| number).collect();
         for context in contexts {
             let maps = self.packets.buffer_maps(context);

@@ -14,7 +14,7 @@ use crate::packet::{ListEntry, Listed, PacketContextNumber, driver_list};
 impl Adapter {
     /// Tells the driver of a flip on a context whose lists it patches: where the primary is now, if it is anywhere.
     // spec: memory §5.7
-    pub fn tell_of_flip(
+    pub(in crate::adapter) fn tell_of_flip(
         &mut self,
         cx: &mut Cx<'_>,
         context: PacketContextNumber,
@@ -40,7 +40,7 @@ impl Adapter {
     }
 
     /// Whether a primary is brought in for each flip: no residency list of its device holds it, and its driver knows none.
-    pub fn is_brought_in(&self, device: DeviceNumber, primary: AllocationId) -> bool {
+    pub(in crate::adapter) fn is_brought_in(&self, device: DeviceNumber, primary: AllocationId) -> bool {
         let listed = self.owners.facts_of(device).is_none_or(|facts| self.vidmm.count(facts.vidmm, primary) > 0);
         self.lists_are_residency() && !listed
     }
@@ -50,7 +50,7 @@ impl Adapter {
     /// # Errors
     /// As of Render; nothing has changed.
     // spec: memory §6.1, memory §7.3, memory §8.2
-    pub fn bring_in_primary(
+    pub(in crate::adapter) fn bring_in_primary(
         &mut self,
         cx: &mut Cx<'_>,
         device: DeviceNumber,

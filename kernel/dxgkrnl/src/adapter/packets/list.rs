@@ -58,7 +58,7 @@ impl Adapter {
 
     /// It is decided where the content of a suspended device returns: from its turn on, its packets find it there.
     // spec: memory §7.4, memory §10.1
-    pub fn packets_turn_decided(&mut self, device: DeviceNumber) {
+    pub(in crate::adapter) fn packets_turn_decided(&mut self, device: DeviceNumber) {
         let contexts = self.packet_contexts_of(device);
         let place_of = |id| Binding::of(&self.vidmm, id);
         self.packets.turn_decided(&mut self.vidsch.nodes, device, &contexts, place_of);
@@ -66,20 +66,20 @@ impl Adapter {
 
     /// The oldest turn that was decided has come, or never comes: its content was taken away again before.
     // spec: memory §8.6
-    pub fn packets_turn_over(&mut self, device: DeviceNumber, came: bool) {
+    pub(in crate::adapter) fn packets_turn_over(&mut self, device: DeviceNumber, came: bool) {
         let contexts = self.packet_contexts_of(device);
         self.packets.turn_over(&mut self.vidsch.nodes, device, &contexts, came);
     }
 
     /// Content moves while a device is quiesced: buffers that were bound before learn its new place.
     // spec: memory §7.4
-    pub fn packets_relocated(&mut self, device: DeviceNumber, moved: &[(AllocationId, Binding)]) {
+    pub(in crate::adapter) fn packets_relocated(&mut self, device: DeviceNumber, moved: &[(AllocationId, Binding)]) {
         let contexts = self.packet_contexts_of(device);
         self.packets.relocated(&mut self.vidsch.nodes, &contexts, moved);
     }
 
     /// Where an allocation is after all that is decided.
-    pub fn binding_of(&self, id: AllocationId) -> Binding {
+    pub(in crate::adapter) fn binding_of(&self, id: AllocationId) -> Binding {
         Binding::of(&self.vidmm, id)
     }
 }

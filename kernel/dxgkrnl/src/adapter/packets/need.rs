@@ -44,7 +44,7 @@ impl Adapter {
     }
 
     /// Primaries that packets are about to write which displays still show, or are about to.
-    pub fn primaries_of_waiting_packets(&self) -> Vec<AllocationId> {
+    pub(in crate::adapter) fn primaries_of_waiting_packets(&self) -> Vec<AllocationId> {
         let next = self.vidsch.nodes.contexts_of(self.vidsch.queues.holding()).into_iter();
         let next = next.filter(|context| self.vidsch.queues.next_is_work(self.packets[*context].vidsch));
         let written = next.flat_map(|context| self.packets.next_writes(context));
@@ -52,7 +52,7 @@ impl Adapter {
     }
 
     /// The least point of the paging ring that a next packet needs.
-    pub fn ring_need(&self) -> Option<RingNeed> {
+    pub(in crate::adapter) fn ring_need(&self) -> Option<RingNeed> {
         let waits = |number: PacketContextNumber| {
             let known = &self.packets[number];
             let runs = !self.is_suspended(known.device) && self.vidsch.queues.next_is_work(known.vidsch);

@@ -63,7 +63,7 @@ impl Adapter {
 
     /// The driver has answered: packets that are not done come back.
     // spec: memory §7.4, sync §4.3
-    pub fn node_preempted(&mut self, cx: &mut Cx<'_>, answer: NodePreempted) {
+    pub(in crate::adapter) fn node_preempted(&mut self, cx: &mut Cx<'_>, answer: NodePreempted) {
         let NodePreempted { node, preemption_fence_id: fence, last_completed_fence_id: last, .. } = answer;
         let done = match self.answer_of(answer) {
             Ok(done) => done,

@@ -170,7 +170,7 @@ impl Adapter {
     }
 
     /// Whether a context takes so many packets more.
-    pub fn may_queue(&self, context: PacketContextNumber, packets: usize) -> Result<(), Refusal> {
+    pub(in crate::adapter) fn may_queue(&self, context: PacketContextNumber, packets: usize) -> Result<(), Refusal> {
         self.vidsch.queues.may_submit(self.packets[context].vidsch, packets).map_err(|error| match error {
             SubmitError::UserQueue => unreachable!("a packet context is fed by the kernel"),
             SubmitError::TooMany => no_memory("the context holds as many packets as it may"),
@@ -227,7 +227,7 @@ impl Adapter {
 
     /// A submission names what it may not: the kernel rejects it and its device is lost; other devices go on.
     // spec: memory §5.6, memory §5.8, memory §9.3
-    pub fn reject(
+    pub(in crate::adapter) fn reject(
         &mut self,
         cx: &mut Cx<'_>,
         context: impl Into<AnyContext>,

@@ -39,7 +39,7 @@ impl Notify for Heard {
 impl Adapter {
     /// A context that was to leave its node has not.
     // spec: sync §4.4
-    pub fn packets_hung(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) {
+    pub(in crate::adapter) fn packets_hung(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) {
         // The reset that another one brought may have taken it off the node, or away.
         if let Some(known) = self.packets.get(context)
             && self.runs_packets(context)
@@ -49,13 +49,13 @@ impl Adapter {
     }
 
     /// Whether a node has not given back what it was handed: packets, or the answer to a preemption.
-    pub fn owes_packets(&self, node: NodeId) -> bool {
+    pub(in crate::adapter) fn owes_packets(&self, node: NodeId) -> bool {
         self.vidsch.nodes.owes(node)
     }
 
     /// A node that does not give its packets back is made to.
     // spec: sync §4.4
-    pub fn reset_node(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+    pub(in crate::adapter) fn reset_node(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         let mut heard = Heard::default();
         self.driver_left(cx);
         let driver = self.driver.call(cx).packet_scheduling().expect("the node has packets of it");

@@ -22,14 +22,14 @@ use crate::tally::Fate;
 
 impl Adapter {
     /// A wait of a context is over.
-    pub fn packets_released(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) {
+    pub(in crate::adapter) fn packets_released(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) {
         if self.release_context(cx, context) {
             self.pump_packets(cx);
         }
     }
 
     /// Starts what is due on every node.
-    pub fn pump_packets(&mut self, cx: &mut Cx<'_>) {
+    pub(in crate::adapter) fn pump_packets(&mut self, cx: &mut Cx<'_>) {
         if self.packets.is_empty() && !self.memory.ring.waits_for_node() {
             self.vidsch.nodes.rest();
             return;
@@ -129,7 +129,7 @@ impl Adapter {
     }
 
     /// The node that runs paging.
-    pub fn paging_node(&self) -> NodeId {
+    pub(in crate::adapter) fn paging_node(&self) -> NodeId {
         self.driver.paging_node()
     }
 

@@ -96,7 +96,13 @@ impl Adapter {
 
     /// Puts a part of a signal into the queue of each of these contexts: a waiter for the signal waits for all of them.
     // spec: sync §4.2
-    pub fn promise(&mut self, contexts: &[AnyContext], queues: &[QueueId], signal: Signal, turn: SoftwareTurn) {
+    pub(in crate::adapter) fn promise(
+        &mut self,
+        contexts: &[AnyContext],
+        queues: &[QueueId],
+        signal: Signal,
+        turn: SoftwareTurn,
+    ) {
         let fences = signal.points.iter().map(|(fence, value)| self.sync.point(*fence, *value));
         let fences = fences.map(|point| (Awaited::Fence(point.fence), point.value));
         let objects = signal.objects.iter().map(|object| (Awaited::Object(*object), 0));
@@ -124,7 +130,7 @@ impl Adapter {
 
     /// The turn of a software packet has come.
     // spec: sync §3.7, sync §3.8
-    pub fn software_turn(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, number: SoftwareNumber) {
+    pub(super) fn software_turn(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, number: SoftwareNumber) {
         match self.software.take(number).expect("a packet comes once") {
             SoftwareStep::Take { objects, value } => {
                 let vidsch = self.packets[context].vidsch;
@@ -159,7 +165,11 @@ impl Adapter {
     ///
     /// # Errors
     /// When there is no room for both.
-    pub fn queue_writes(&mut self, queue: QueueId, primaries: Vec<AllocationId>) -> Result<(), SubmitError> {
+    pub(in crate::adapter) fn queue_writes(
+        &mut self,
+        queue: QueueId,
+        primaries: Vec<AllocationId>,
+    ) -> Result<(), SubmitError> {
         if primaries.is_empty() || !self.displays.are_there() {
             return Ok(());
         }
@@ -171,7 +181,12 @@ impl Adapter {
 
     /// The turn of a software packet on a hardware queue has come.
     // spec: sync §3.7
-    pub fn queue_software_turn(&mut self, cx: &mut Cx<'_>, queue: QueueNumber, number: SoftwareNumber) {
+    pub(in crate::adapter) fn queue_software_turn(
+        &mut self,
+        cx: &mut Cx<'_>,
+        queue: QueueNumber,
+        number: SoftwareNumber,
+    ) {
         match self.software.take(number).expect("a packet comes once") {
             SoftwareStep::Part(broadcast) => {
                 self.vidsch.ranks.over(number.raw());
@@ -219,7 +234,7 @@ impl Adapter {
     }
 
     /// A context goes or is lost: with what it waits for, and with what it had still to do.
-    pub fn drop_software(
+    pub(super) fn drop_software(
         &mut self,
         cx: &mut Cx<'_>,
         context: PacketContextNumber,
@@ -232,7 +247,7 @@ impl Adapter {
     }
 
     /// A context or a hardware queue goes or is lost, with its parts of signals.
-    pub fn drop_parts(&mut self, cx: &mut Cx<'_>, dropped: Unstarted<Payload, FenceId>) {
+    pub(in crate::adapter) fn drop_parts(&mut self, cx: &mut Cx<'_>, dropped: Unstarted<Payload, FenceId>) {
         for packet in dropped.into_packets() {
             let Queued::Software(Payload::Software(number), _) = packet else { continue };
             match self.software.take(number) {

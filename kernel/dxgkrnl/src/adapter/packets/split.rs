@@ -107,12 +107,12 @@ impl Adapter {
     }
 
     /// Whether a call of a device waits to be queued: it has something to run.
-    pub fn has_waiting_renders(&self, device: DeviceNumber) -> bool {
+    pub(in crate::adapter) fn has_waiting_renders(&self, device: DeviceNumber) -> bool {
         self.packets.has_waiting(device)
     }
 
     /// Queues what waited for its device's turn, in the order of the calls.
-    pub fn renders_due(&mut self, cx: &mut Cx<'_>) {
+    pub(in crate::adapter) fn renders_due(&mut self, cx: &mut Cx<'_>) {
         // Those behind one that is queued wait still, and what they name is not given away.
         for _ in 0..self.packets.waiting_count() {
             let waiting = self.packets.take_waiting().expect("only this loop takes one out");
@@ -159,7 +159,7 @@ impl Adapter {
     }
 
     /// Ends the wait of work behind a submission that waited for its device's turn.
-    pub fn render_done(&mut self, cx: &mut Cx<'_>, done: FenceNumber) {
+    pub(in crate::adapter) fn render_done(&mut self, cx: &mut Cx<'_>, done: FenceNumber) {
         self.signal_fence(cx, done, 1);
         self.defer_fence(done);
     }

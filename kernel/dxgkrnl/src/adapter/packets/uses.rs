@@ -33,7 +33,12 @@ impl Adapter {
 
     /// The points after which no buffer that one device has submitted so far uses an allocation.
     // spec: memory §6.2
-    pub fn gpu_uses_of(&self, cx: &Cx<'_>, device: DeviceNumber, allocation: AllocationId) -> Vec<FencePoint<FenceId>> {
+    pub(in crate::adapter) fn gpu_uses_of(
+        &self,
+        cx: &Cx<'_>,
+        device: DeviceNumber,
+        allocation: AllocationId,
+    ) -> Vec<FencePoint<FenceId>> {
         let contexts = self.packets.of_device(device);
         let queued = contexts.filter_map(|context| self.last_use(cx, context, allocation, false));
         let waiting = self.packets.waiting_for(allocation, false).filter(|waiting| waiting.device == device);
@@ -54,12 +59,12 @@ impl Adapter {
     }
 
     /// Whether what uses an allocation waits for a turn of its device.
-    pub fn is_waited_for_a_turn_with(&self, allocation: AllocationId) -> bool {
+    pub(in crate::adapter) fn is_waited_for_a_turn_with(&self, allocation: AllocationId) -> bool {
         self.packets.waiting_for(allocation, false).next().is_some()
     }
 
     /// Whether what uses an allocation has no turn before a process unlocks something: it must not wait for that.
-    pub fn waits_for_unlock_by(&self, allocation: AllocationId, process: ProcessId) -> bool {
+    pub(in crate::adapter) fn waits_for_unlock_by(&self, allocation: AllocationId, process: ProcessId) -> bool {
         self.packets.waiting_for(allocation, false).any(|waiting| self.is_kept_out_by(waiting.device, process))
     }
 }

@@ -21,7 +21,7 @@ use crate::scheduling::Leaving;
 impl Adapter {
     /// Work on a node does not leave it.
     // spec: sync §4.4, sync §5
-    pub fn engine_hung(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: Hung<Leaving>) {
+    pub(in crate::adapter) fn engine_hung(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: Hung<Leaving>) {
         // The reset of another node decides about a node that is reset with it.
         if self.vidsch.timeouts.is_preparing(node) || !self.may_recover(cx, node) {
             return;
@@ -70,7 +70,7 @@ impl Adapter {
     }
 
     /// A context comes to an engine that is about to be reset: suspends its device with the others.
-    pub fn keep_off_group(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, node: NodeId) {
+    pub(in crate::adapter) fn keep_off_group(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, node: NodeId) {
         if self.vidsch.timeouts.is_preparing(node) {
             self.suspend_device(cx, device, SuspendReasons::RESET);
         }
@@ -95,7 +95,7 @@ impl Adapter {
 
     /// Carries out resets whose groups' work has left, or has had its time. Whether there was one.
     // spec: sync §4.4
-    pub fn group_resets_due(&mut self, cx: &mut Cx<'_>) -> bool {
+    pub(in crate::adapter) fn group_resets_due(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut any = false;
         while !self.life.has_stopped() {
             let owes = |node| self.owes_packets(node) || self.owes_context(node).is_some();

@@ -92,7 +92,7 @@ impl Adapter {
     }
 
     /// The ring begins anew: the old one is not waited for.
-    pub fn ring_unwatched(&mut self, cx: &mut Cx<'_>) {
+    pub(in crate::adapter) fn ring_unwatched(&mut self, cx: &mut Cx<'_>) {
         self.vidsch.suspensions.drop_reasons(Suspendable::Ring);
         self.forget_suspension(cx, Leaving::Ring);
     }
