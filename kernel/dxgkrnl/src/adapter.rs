@@ -75,7 +75,7 @@ use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
 
 use crate::breach::Breach;
 use crate::driver::Driver;
-use crate::due::{Due, SettleOrder, SettleStep, Waiter};
+use crate::due::{Due, SettleStep, Settles, Waiter, settle_in_order};
 use crate::effect::{Cx, Effect};
 use crate::features::FeaturePolicy;
 use crate::life::RecoveryPolicy;
@@ -161,16 +161,14 @@ impl Adapter {
         caps
     }
 
-    /// Carries out what is due until nothing is, in the order that the table of [`SettleOrder`] has.
+    /// Carries out what is due until nothing is, in the order of [`settle_in_order`].
     pub fn settle(&mut self, cx: &mut Cx<'_>) {
-        let mut order = SettleOrder::begin();
-        while let Some(step) = order.step() {
-            let did = self.carry_out(cx, step);
-            order.carried_out(did);
-        }
+        settle_in_order(&mut Settling { adapter: self, cx });
     }
 
     /// Carries a step out. Its answer is the one that the step asks for; `false` where it asks for none.
+    // Each place in the order names its step, so that the compiler leaves the match out there.
+    #[inline(always)]
     fn carry_out(&mut self, cx: &mut Cx<'_>, step: SettleStep) -> bool {
         match step {
             SettleStep::ReapPaging | SettleStep::ReapAfterNews => self.reap_paging(cx),
@@ -280,5 +278,18 @@ impl Adapter {
     pub fn emit_resident(&mut self, cx: &mut Cx<'_>, segment: wddm_types::SegmentId) {
         let bytes = self.vidmm.resident_bytes(segment);
         cx.emit(self.index, Event::ResidentBytes { segment: segment.0, bytes });
+    }
+}
+
+/// An adapter that settles, with the context of the turn.
+struct Settling<'a, 'cx> {
+    adapter: &'a mut Adapter,
+    cx: &'a mut Cx<'cx>,
+}
+
+impl Settles for Settling<'_, '_> {
+    #[inline(always)]
+    fn carry_out(&mut self, step: SettleStep) -> bool {
+        self.adapter.carry_out(self.cx, step)
     }
 }

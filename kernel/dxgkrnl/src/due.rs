@@ -19,7 +19,7 @@
 mod order;
 mod waiter;
 
-pub use order::{SettleOrder, SettleStep};
+pub use order::{SettleStep, Settles, settle_in_order};
 pub use waiter::{RingWait, Waiter};
 
 use std::collections::VecDeque;

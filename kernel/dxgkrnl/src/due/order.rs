@@ -1,5 +1,9 @@
-//! The order in which an adapter settles, as one table (decision 0038). [`SettleOrder`] walks through it; the adapter carries out each step and
-//! says what came of it. So the order is here alone, and a test walks through it without an adapter.
+//! The order in which an adapter settles (decision 0038): [`SettleStep`] has a row for each step with the reason for its place, and
+//! [`settle_in_order`] walks through them; the adapter carries out each step and says what came of it. So the order is here alone, and a test
+//! walks through it without an adapter.
+//!
+//! The walk is code and not data, because each turn of the machine goes through all of it: with a table to read, the jumps to the steps
+//! cost a call that finds nothing due as much as the steps themselves.
 //!
 //! Where the reason of a place is not known to be needed, it still is the place: the pinned runs of the simulator hold it. A change
 //! that wants another order breaks the row first and sees what fails.
@@ -64,98 +68,66 @@ pub enum SettleStep {
     TellMoves,
 }
 
-/// Where settling goes on behind a step.
-#[derive(Clone, Copy, Debug)]
-enum Then {
-    /// With the next row.
-    Next,
-    /// With the next row if the answer is yes, else there.
-    Else(SettleStep),
-    /// There if the answer is yes, else with the next row.
-    If(SettleStep),
-    /// There, whatever the answer.
-    Go(SettleStep),
+/// The adapter, as the walk knows it.
+pub trait Settles {
+    /// Carries a step out. The answer is the one that the step asks for; `false` where it asks for none.
+    fn carry_out(&mut self, step: SettleStep) -> bool;
 }
 
-/// The steps in their order.
-const TABLE: [(SettleStep, Then); 27] = [
-    (SettleStep::ReapPaging, Then::Next),
-    (SettleStep::BuryDead, Then::Next),
-    (SettleStep::PumpPaging, Then::Next),
-    (SettleStep::PumpPackets, Then::Next),
-    (SettleStep::ReadAwaitedFlips, Then::Else(SettleStep::BeginModes)),
-    (SettleStep::PacketsAfterFlip, Then::Next),
-    (SettleStep::BeginModes, Then::Next),
-    (SettleStep::PumpDisplays, Then::Else(SettleStep::WatchForDisplays)),
-    (SettleStep::PagingForDisplays, Then::Next),
-    (SettleStep::PacketsForDisplays, Then::Next),
-    (SettleStep::WatchForDisplays, Then::Next),
-    (SettleStep::CarryNews, Then::Else(SettleStep::AskForTurns)),
-    (SettleStep::ReapAfterNews, Then::Next),
-    (SettleStep::PagingAfterNews, Then::Next),
-    (SettleStep::PacketsAfterNews, Then::Go(SettleStep::CarryNews)),
-    (SettleStep::AskForTurns, Then::Else(SettleStep::AskForAwaitedFlips)),
-    (SettleStep::TakeTurns, Then::Next),
-    (SettleStep::BeginRenders, Then::Next),
-    (SettleStep::PagingAfterTurns, Then::Go(SettleStep::PumpPackets)),
-    (SettleStep::AskForAwaitedFlips, Then::Next),
-    // It ends: the limit on resets stops the adapter, and a connect acts only once for each power-down.
-    (SettleStep::Reset, Then::If(SettleStep::ReapPaging)),
-    (SettleStep::LendRanks, Then::Next),
-    (SettleStep::ArmTimeouts, Then::Next),
-    (SettleStep::StopDriver, Then::Next),
-    (SettleStep::ShrinkKernelPages, Then::Next),
-    (SettleStep::MeterNodes, Then::Next),
-    (SettleStep::TellMoves, Then::Next),
-];
-
-// A step finds its row by its number.
-const _: () = {
-    let mut row = 0;
-    while row < TABLE.len() {
-        assert!(TABLE[row].0 as usize == row);
-        row += 1;
-    }
-};
-
-/// A walk through the table.
-#[derive(Debug)]
-pub struct SettleOrder {
-    row: usize,
-    /// Whether the turns that were taken last left one outstanding; `None`: none were taken since the last reset.
-    turn_given: Option<bool>,
+/// Carries out all steps in their order until nothing is due.
+#[inline]
+pub fn settle_in_order(adapter: &mut impl Settles) {
+    settle_until_no_reset(adapter);
+    adapter.carry_out(SettleStep::LendRanks);
+    adapter.carry_out(SettleStep::ArmTimeouts);
+    adapter.carry_out(SettleStep::StopDriver);
+    adapter.carry_out(SettleStep::ShrinkKernelPages);
+    adapter.carry_out(SettleStep::MeterNodes);
+    adapter.carry_out(SettleStep::TellMoves);
 }
 
-impl SettleOrder {
-    /// At the first step.
-    pub fn begin() -> SettleOrder {
-        SettleOrder { row: 0, turn_given: None }
-    }
-
-    /// The step to carry out; `None`: the adapter is at rest.
-    pub fn step(&self) -> Option<SettleStep> {
-        TABLE.get(self.row).map(|(step, _)| *step)
-    }
-
-    /// The step is carried out, with this answer to what it asks.
-    pub fn carried_out(&mut self, answer: bool) {
-        let (step, then) = TABLE[self.row];
-        let answer = match step {
-            // Turns are taken once in any case; again only if one was given, and has begun by now.
-            SettleStep::AskForTurns => self.turn_given.is_none_or(|given| given && answer),
-            _ => answer,
-        };
-        match step {
-            SettleStep::TakeTurns => self.turn_given = Some(answer),
-            SettleStep::Reset if answer => self.turn_given = None,
-            _ => {}
+/// It ends: the limit on resets stops the adapter, and a connect acts only once for each power-down.
+#[inline(always)]
+fn settle_until_no_reset(adapter: &mut impl Settles) {
+    loop {
+        adapter.carry_out(SettleStep::ReapPaging);
+        adapter.carry_out(SettleStep::BuryDead);
+        adapter.carry_out(SettleStep::PumpPaging);
+        settle_work(adapter);
+        // Turns are taken once in any case, and again only if one was given and has begun by now.
+        let mut may_take_turns = true;
+        adapter.carry_out(SettleStep::AskForTurns);
+        while may_take_turns {
+            let given = adapter.carry_out(SettleStep::TakeTurns);
+            adapter.carry_out(SettleStep::BeginRenders);
+            adapter.carry_out(SettleStep::PagingAfterTurns);
+            settle_work(adapter);
+            may_take_turns = adapter.carry_out(SettleStep::AskForTurns) && given;
         }
-        self.row = match then {
-            Then::Go(to) => to as usize,
-            Then::If(to) if answer => to as usize,
-            Then::Else(to) if !answer => to as usize,
-            Then::Next | Then::If(_) | Then::Else(_) => self.row + 1,
-        };
+        adapter.carry_out(SettleStep::AskForAwaitedFlips);
+        if !adapter.carry_out(SettleStep::Reset) {
+            return;
+        }
+    }
+}
+
+/// The steps of packets, displays and waiters.
+#[inline(always)]
+fn settle_work(adapter: &mut impl Settles) {
+    adapter.carry_out(SettleStep::PumpPackets);
+    if adapter.carry_out(SettleStep::ReadAwaitedFlips) {
+        adapter.carry_out(SettleStep::PacketsAfterFlip);
+    }
+    adapter.carry_out(SettleStep::BeginModes);
+    if adapter.carry_out(SettleStep::PumpDisplays) {
+        adapter.carry_out(SettleStep::PagingForDisplays);
+        adapter.carry_out(SettleStep::PacketsForDisplays);
+    }
+    adapter.carry_out(SettleStep::WatchForDisplays);
+    while adapter.carry_out(SettleStep::CarryNews) {
+        adapter.carry_out(SettleStep::ReapAfterNews);
+        adapter.carry_out(SettleStep::PagingAfterNews);
+        adapter.carry_out(SettleStep::PacketsAfterNews);
     }
 }
 
@@ -163,17 +135,27 @@ impl SettleOrder {
 mod tests {
     use super::*;
 
-    /// The steps of a walk in which these steps answer yes, each as often as it is named.
-    fn walk(yes: &[SettleStep]) -> Vec<SettleStep> {
-        let (mut yes, mut order, mut steps) = (yes.to_vec(), SettleOrder::begin(), Vec::new());
-        while let Some(step) = order.step() {
-            steps.push(step);
-            let named = yes.iter().position(|named| *named == step);
-            named.map(|at| yes.remove(at));
-            order.carried_out(named.is_some());
+    /// An adapter that answers yes to these steps, each as often as it is named, and no to all others.
+    struct Walk {
+        yes: Vec<SettleStep>,
+        steps: Vec<SettleStep>,
+    }
+
+    impl Settles for Walk {
+        fn carry_out(&mut self, step: SettleStep) -> bool {
+            self.steps.push(step);
+            let named = self.yes.iter().position(|named| *named == step);
+            named.map(|at| self.yes.remove(at));
+            named.is_some()
         }
-        assert_eq!(yes, [], "each was asked");
-        steps
+    }
+
+    /// The steps of a walk in which these steps answer yes.
+    fn walk(yes: &[SettleStep]) -> Vec<SettleStep> {
+        let mut walk = Walk { yes: yes.to_vec(), steps: Vec::new() };
+        settle_in_order(&mut walk);
+        assert_eq!(walk.yes, [], "each was asked");
+        walk.steps
     }
 
     /// Steps 1 to 3 of the decision's table.
