@@ -27,13 +27,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vidmm::AllocationId;
 
-use crate::number::DeviceNumber;
 use crate::refusal::invalid;
 use crate::store::{ObjectNumber, Store};
 use device::OfDevice;
 use dying::DyingGroups;
 
-pub use crate::number::{AllocationNumber, ResourceBodyNumber, ResourceNumber};
+use crate::number::{AllocationNumber, DeviceNumber, ResourceBodyNumber, ResourceNumber};
 pub use binding::{Allocation, Instance, InstanceName, Renaming, Resource};
 pub use body::{Body, ResourceBody};
 pub use dying::{DestructionNumber, Dying};

@@ -8,7 +8,7 @@ use kmt_calls::{GpuVaProtection, Refusal};
 use vidmm::{AllocationId, MapError, MapRequest, Protection, ReserveRequest, Reserved, Target};
 use wddm_types::{Blame, GpuVa, NtStatus, Pages};
 
-pub use update::{Asked, Left, UpdateContext, Updates};
+pub use update::{Asked, Left, Updates};
 
 use crate::number::AllocationNumber;
 use crate::refusal::{invalid, no_memory, not_supported, refuse};

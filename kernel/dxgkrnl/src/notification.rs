@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wddm_types::RawHandle;
 
-use crate::number::DeviceNumber;
-pub use crate::number::RegistrationNumber;
+use crate::number::{DeviceNumber, RegistrationNumber};
 use crate::store::{ObjectNumber, Store};
 
 /// The subject of a registration.

@@ -67,8 +67,7 @@ use ddi::{PacketCaps, PreemptionGranularity};
 use vidsch::NodeTerms;
 use wddm_types::ProcessId;
 
-use crate::number::DeviceNumber;
-pub use crate::number::PacketContextNumber;
+use crate::number::{DeviceNumber, PacketContextNumber};
 use crate::store::{Store, object_number};
 pub use build::{Built, Source, Written};
 pub use context::ContextFacts;

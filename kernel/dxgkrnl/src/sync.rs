@@ -41,7 +41,6 @@ mod tell;
 mod tracing;
 mod wait;
 
-pub use crate::number::{SyncObjectNumber, SyncOpenNumber};
 pub use cross::{CommonWord, News};
 pub use fence::{Fence, FenceOpen, FenceSlot, FenceView, FenceWord, Home, LocalWord, Periodic};
 pub use flags::{ObjectType, PER_DEVICE, PointUse, check_affinity, check_flags, check_open};

@@ -7,9 +7,9 @@ use vidmm::{AllocationId, Maintenance};
 use wddm_types::CpuRun;
 
 use crate::adapter::Adapter;
-use crate::allocations::AllocationNumber;
 use crate::coherency::{is_io_coherent, see_cached};
 use crate::effect::Cx;
+use crate::number::AllocationNumber;
 use crate::platform::CpuCache;
 use crate::refusal::invalid;
 

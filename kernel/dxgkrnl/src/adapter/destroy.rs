@@ -13,10 +13,10 @@ use kmt_calls::{DestroyFlags, Refusal, Reply};
 use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::allocations::{Allocation, AllocationNumber, Dying, ResourceNumber};
+use crate::allocations::{Allocation, Dying};
 use crate::due::Waiter;
 use crate::effect::{Answer, Cx, Token};
-use crate::number::DeviceNumber;
+use crate::number::{AllocationNumber, DeviceNumber, ResourceNumber};
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 

@@ -8,9 +8,8 @@ use vidmm::AllocationId;
 use wddm_types::{GpuVa, Pages, ProcessId, WordAddress};
 
 use super::Adapter;
-use crate::allocations::AllocationNumber;
 use crate::effect::Cx;
-use crate::number::{DeviceNumber, DoorbellNumber, QueueNumber};
+use crate::number::{AllocationNumber, DeviceNumber, DoorbellNumber, QueueNumber};
 use crate::platform::Shown;
 use crate::queue::{DoorbellUse, DoorbellWords, Doorbells, LentToDoorbells, doorbell_status};
 use crate::refusal::{invalid, no_memory, removed};

@@ -14,9 +14,9 @@ use vidmm::{AllocationId, LegacyLock, LockError, LockPlan};
 use wddm_types::{CpuPlace, CpuRun, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::allocations::AllocationNumber;
 use crate::effect::{Answer, Cx, Token};
 use crate::lock::from_lock;
+use crate::number::AllocationNumber;
 use crate::refusal::invalid;
 
 impl Adapter {

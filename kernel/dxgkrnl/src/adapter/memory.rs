@@ -6,10 +6,9 @@ use kmt_calls::Refusal;
 use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
-use crate::allocations::AllocationNumber;
 use crate::effect::Cx;
 use crate::memory::LIST_MAX;
-use crate::number::DeviceNumber;
+use crate::number::{AllocationNumber, DeviceNumber};
 use crate::refusal::invalid;
 
 /// The most that a queue's last-queued word may run ahead of its progress fence. The word is user-writable, so it is a

@@ -23,8 +23,7 @@ use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::number::QueueNumber;
-use crate::packet::PacketContextNumber;
+use crate::number::{PacketContextNumber, QueueNumber};
 
 impl Adapter {
     /// A turn is over: whose work each node has from now on.

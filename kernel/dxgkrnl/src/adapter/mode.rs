@@ -8,10 +8,9 @@ use wddm_types::{Blame, NtStatus, Pages, SegmentId, VidPnSourceId};
 
 use super::Adapter;
 use super::flip::Place;
-use crate::allocations::AllocationNumber;
 use crate::display::{ComingMode, Displays, Mode};
 use crate::effect::{Answer, Cx, Effect, Token};
-use crate::number::DeviceNumber;
+use crate::number::{AllocationNumber, DeviceNumber};
 use crate::packet::Listed;
 use crate::refusal::{invalid, no_memory, refuse};
 

@@ -4,9 +4,8 @@
 use kmt_calls::{PropertyRequest, Refusal, Residency, ResidencyStatus};
 
 use crate::adapter::Adapter;
-use crate::allocations::AllocationNumber;
 use crate::effect::Cx;
-use crate::number::PagingQueueNumber;
+use crate::number::{AllocationNumber, PagingQueueNumber};
 use crate::property::{Change, from_property, residency_status};
 use crate::refusal::{from_driver, invalid};
 

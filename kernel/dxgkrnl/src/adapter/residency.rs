@@ -10,9 +10,8 @@ use vidmm::{MakeResidentError, Work};
 use wddm_types::{NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::allocations::AllocationNumber;
 use crate::effect::Cx;
-use crate::number::{DeviceNumber, PagingQueueNumber};
+use crate::number::{AllocationNumber, DeviceNumber, PagingQueueNumber};
 use crate::refusal::{invalid, refuse};
 use crate::residency::{
     from_reclaim, group_of, how_to_evict, how_to_make_resident, how_to_offer, never_fits, out_of_memory, reclaim_result,

@@ -8,9 +8,9 @@ use vidmm::AllocationId;
 use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
-use crate::allocations::{Allocation, Renaming, ResourceBodyNumber};
+use crate::allocations::{Allocation, Renaming};
 use crate::effect::Cx;
-use crate::number::{AllocationNumber, DeviceNumber, ResourceNumber};
+use crate::number::{AllocationNumber, DeviceNumber, ResourceBodyNumber, ResourceNumber};
 use crate::store::ObjectNumber;
 
 /// The result of an open.

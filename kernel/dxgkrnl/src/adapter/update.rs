@@ -11,9 +11,9 @@ use crate::adapter::Adapter;
 use crate::allocations::Allocation;
 use crate::due::Waiter;
 use crate::effect::{Answer, Cx, Effect, Token};
-use crate::gpu_va::{Asked, Left, UpdateContext, from_map, protection, reserved};
+use crate::gpu_va::{Asked, Left, from_map, protection, reserved};
 use crate::memory::LIST_MAX;
-use crate::number::{AllocationNumber, DeviceNumber, FenceNumber};
+use crate::number::{AllocationNumber, DeviceNumber, FenceNumber, UpdateContext};
 use crate::refusal::{invalid, no_memory, removed};
 use crate::store::ObjectNumber;
 

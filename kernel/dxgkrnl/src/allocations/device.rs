@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{AllocationNumber, Allocations, ResourceNumber};
+use super::Allocations;
 use crate::context_allocation::ContextAllocation;
-use crate::number::DeviceNumber;
+use crate::number::{AllocationNumber, DeviceNumber, ResourceNumber};
 
 /// What a device has.
 #[derive(Debug, Default)]

@@ -6,10 +6,8 @@ use gpu_fence::FenceId;
 use vidmm::AllocationId;
 use wddm_types::{FencePoint, RawHandle};
 
-use super::{
-    Allocation, AllocationNumber, Allocations, Body, DestructionNumber, Dying, ResourceBodyNumber, ResourceNumber,
-};
-use crate::number::{DeviceNumber, Token};
+use super::{Allocation, Allocations, Body, DestructionNumber, Dying};
+use crate::number::{AllocationNumber, DeviceNumber, ResourceBodyNumber, ResourceNumber, Token};
 
 /// The objects that the driver destroys when no name is left.
 #[derive(Default)]

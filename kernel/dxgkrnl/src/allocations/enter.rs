@@ -4,10 +4,8 @@ use ddi::KmdResource;
 use vidmm::AllocationId;
 use wddm_types::RawHandle;
 
-use super::{
-    Allocation, AllocationNumber, Allocations, Body, Resource, ResourceBody, ResourceBodyNumber, ResourceNumber,
-};
-use crate::number::DeviceNumber;
+use super::{Allocation, Allocations, Body, Resource, ResourceBody};
+use crate::number::{AllocationNumber, DeviceNumber, ResourceBodyNumber, ResourceNumber};
 
 impl Allocations {
     /// A device has created an allocation: enters it and its body, also in its resource.

@@ -14,7 +14,8 @@
 use vidmm::AllocationId;
 use wddm_types::RawHandle;
 
-use super::{Allocation, AllocationNumber, Allocations, Instance, InstanceName, Renaming};
+use super::{Allocation, Allocations, Instance, InstanceName, Renaming};
+use crate::number::AllocationNumber;
 
 impl Allocation {
     /// The instance that a list means by a name. `None`: a list has named a later one since.

@@ -4,7 +4,8 @@
 use kmt_calls::{Refusal, ResourceInfo};
 use wddm_types::ProcessId;
 
-use super::{AllocationNumber, Allocations, ResourceBodyNumber, ResourceNumber};
+use super::Allocations;
+use crate::number::{AllocationNumber, ResourceBodyNumber, ResourceNumber};
 use crate::refusal::{access_denied, invalid};
 
 impl Allocations {

@@ -7,11 +7,12 @@ use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
 use crate::global_handle::Global;
 use crate::keyed_mutex::Acquire;
-use crate::number::{DeviceNumber, KeyedMutexNumber, KeyedMutexOpenNumber, NtHandleNumber};
+use crate::number::{
+    DeviceNumber, KeyedMutexNumber, KeyedMutexOpenNumber, NtHandleNumber, SyncObjectNumber, SyncOpenNumber,
+};
 use crate::object::Object;
 use crate::refusal::{invalid, refuse};
 use crate::store::ObjectNumber;
-use crate::sync::{SyncObjectNumber, SyncOpenNumber};
 
 /// What was opened with a shared resource and goes with it.
 #[derive(Clone, Copy)]

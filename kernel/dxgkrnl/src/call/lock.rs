@@ -3,10 +3,11 @@
 use kmt_calls::{LockCall, LockFlags, Refusal};
 use wddm_types::{AdapterIndex, RawHandle};
 
-use crate::allocations::{AllocationNumber, InstanceName};
+use crate::allocations::InstanceName;
 use crate::call::Turn;
 use crate::effect::{Answer, Cx};
 use crate::lock::LockArguments;
+use crate::number::AllocationNumber;
 use crate::object::Object;
 
 impl Turn<'_> {

@@ -4,10 +4,9 @@
 use kmt_calls::{OfferFlags, OfferList, ReclaimResult, Refusal, Reply};
 use wddm_types::{AdapterIndex, RawHandle};
 
-use crate::allocations::AllocationNumber;
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
-use crate::number::DeviceNumber;
+use crate::number::{AllocationNumber, DeviceNumber};
 
 /// The allocations of a list.
 struct Offerable {

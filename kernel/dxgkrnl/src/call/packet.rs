@@ -7,9 +7,9 @@ use wddm_types::{AdapterIndex, Blame, NodeId, NtStatus, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
-use crate::number::DeviceNumber;
+use crate::number::{DeviceNumber, PacketContextNumber};
 use crate::object::Object;
-use crate::packet::{ListEntry, Listed, PacketContextNumber, Submission, check_primaries};
+use crate::packet::{ListEntry, Listed, Submission, check_primaries};
 use crate::refusal::{invalid, not_supported, refuse};
 
 /// The arguments of CreateContext and CreateContextVirtual.

@@ -3,9 +3,9 @@
 
 use kmt_calls::{PropertyCall, Refusal, Reply};
 
-use crate::allocations::AllocationNumber;
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
+use crate::number::AllocationNumber;
 use crate::refusal::invalid;
 
 impl Turn<'_> {

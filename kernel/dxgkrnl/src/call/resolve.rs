@@ -3,14 +3,12 @@
 use kmt_calls::Refusal;
 use wddm_types::{AdapterIndex, RawHandle};
 
-use crate::allocations::{AllocationNumber, ResourceNumber};
 use crate::call::Turn;
 use crate::effect::Cx;
 use crate::memory::LIST_MAX;
-use crate::notification::RegistrationNumber;
 use crate::number::{
-    ContextNumber, DeviceNumber, DoorbellNumber, FenceNumber, FenceOpenNumber, KeyedMutexOpenNumber, PagingQueueNumber,
-    QueueNumber, SectionNumber,
+    AllocationNumber, ContextNumber, DeviceNumber, DoorbellNumber, FenceNumber, FenceOpenNumber, KeyedMutexOpenNumber,
+    PagingQueueNumber, QueueNumber, RegistrationNumber, ResourceNumber, SectionNumber,
 };
 use crate::object::Object;
 use crate::packet::Listed;

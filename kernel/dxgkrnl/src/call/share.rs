@@ -15,11 +15,11 @@ use crate::machine::cross_adapter;
 use crate::nt_handle::Shared;
 use crate::number::{
     CrossFenceNumber, DeviceNumber, FenceOpenNumber, KeyedMutexNumber, NtHandleNumber, ResourceBodyNumber,
+    SyncObjectNumber,
 };
 use crate::object::Object;
 use crate::refusal::{invalid, not_supported};
 use crate::store::ObjectNumber;
-use crate::sync::SyncObjectNumber;
 
 impl Turn<'_> {
     pub(super) fn on_share(&mut self, cx: &mut Cx<'_>, call: ShareCall) -> Result<Answer, Refusal> {

@@ -13,12 +13,12 @@ use crate::call::{Turn, done};
 use crate::cross_adapter::Wanted;
 use crate::effect::{Answer, Cx};
 use crate::machine::cross_adapter;
-use crate::number::{DeviceNumber, EventName, FenceNumber, NtHandleNumber};
+use crate::number::{DeviceNumber, EventName, FenceNumber, NtHandleNumber, PacketContextNumber, SyncObjectNumber};
 use crate::object::Object;
-use crate::packet::{PacketContextNumber, Signal};
+use crate::packet::Signal;
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
-use crate::sync::{CommonWord, POINTS_MAX, PointUse, SyncObjectNumber};
+use crate::sync::{CommonWord, POINTS_MAX, PointUse};
 
 /// `D3DDDI_MAX_BROADCAST_CONTEXT` (sync §0).
 const BROADCAST_MAX: usize = 64;

@@ -4,15 +4,13 @@
 use kmt_calls::{CreatedSyncObject, FenceFlags, OpenSyncObjectRequest, Refusal, Reply, SyncObjectAccess};
 use wddm_types::{AdapterIndex, RawHandle};
 
-use crate::allocations::ResourceNumber;
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
 use crate::global_handle::{GLOBAL_HANDLES_MAX, Global};
 use crate::nt_handle::Shared;
-use crate::number::{DeviceNumber, NtHandleNumber};
+use crate::number::{DeviceNumber, NtHandleNumber, ResourceNumber, SyncObjectNumber, SyncOpenNumber};
 use crate::object::Object;
 use crate::refusal::{invalid, no_memory};
-use crate::sync::{SyncObjectNumber, SyncOpenNumber};
 
 impl Turn<'_> {
     /// Asked before an object is made that will have a global handle.

@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use kmt_calls::{AllocationTarget, Refusal};
 use wddm_types::{AdapterIndex, NtStatus, RawHandle};
 
-use crate::allocations::{AllocationNumber, ResourceNumber};
 use crate::call::Turn;
 use crate::memory::LIST_MAX;
-use crate::number::DeviceNumber;
+use crate::number::{AllocationNumber, DeviceNumber, ResourceNumber};
 use crate::refusal::invalid;
 
 /// The allocations that a target names, and the resource if the caller named them through it.

@@ -3,9 +3,8 @@
 use vidmm::AllocationId;
 
 use super::{DisplayNews, Displays, Lent};
-use crate::allocations::AllocationNumber;
 use crate::effect::Token;
-use crate::number::DeviceNumber;
+use crate::number::{AllocationNumber, DeviceNumber};
 
 /// A mode that waits for its primary.
 pub struct ComingMode {

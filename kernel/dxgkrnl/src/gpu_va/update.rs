@@ -15,8 +15,7 @@ use gpu_fence::FenceId;
 use vidmm::{AllocationId, SpaceId, Update, VidMm};
 use wddm_types::{GpuVa, ProcessId};
 
-pub use crate::number::UpdateContext;
-use crate::number::{FenceNumber, Token};
+use crate::number::{FenceNumber, Token, UpdateContext};
 
 /// So many updates wait on a context; a call with one more waits with them.
 // spec: memory §0, memory §4.8

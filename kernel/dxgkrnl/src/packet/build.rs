@@ -7,7 +7,8 @@ use ddi::{
 use wddm_types::GpuVa;
 
 use super::list::{check_answer, check_splits};
-use super::{DmaBufferNumber, PacketContextNumber, Packets};
+use super::{DmaBufferNumber, Packets};
+use crate::number::PacketContextNumber;
 
 /// The input of DMA buffers.
 pub enum Source<'a> {

@@ -12,9 +12,9 @@ use wddm_types::{NodeId, ProcessId};
 use super::dma_buffer::DmaBuffer;
 use super::uses::Uses;
 use super::work::{Packet, Work};
-use super::{Nodes, PacketContextNumber, Packets};
+use super::{Nodes, Packets};
 use crate::context_allocation::ContextAllocation;
-use crate::number::{DeviceNumber, FenceNumber, PacketNumber};
+use crate::number::{DeviceNumber, FenceNumber, PacketContextNumber, PacketNumber};
 use crate::store::ObjectNumber;
 
 /// What a packet context is, from its creation on.

@@ -17,7 +17,8 @@ use shared_words::Memory;
 use vidmm::Operation;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, SegmentId};
 
-use super::{DmaBufferNumber, PacketContextNumber, Packets};
+use super::{DmaBufferNumber, Packets};
+use crate::number::PacketContextNumber;
 use crate::store::ObjectNumber;
 
 /// Buffers of one context at most: policy, more than a client has ahead of its engine.

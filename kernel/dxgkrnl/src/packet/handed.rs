@@ -5,8 +5,8 @@ use vidsch::{PacketFenceId, PacketOf};
 use wddm_types::{EngineId, NodeId};
 
 use super::work::{Packet, Portion};
-use super::{DmaBufferNumber, Nodes, PacketContextNumber, Packets, Running, Starting};
-use crate::number::PacketNumber;
+use super::{DmaBufferNumber, Nodes, Packets, Running, Starting};
+use crate::number::{PacketContextNumber, PacketNumber};
 use crate::paging::Ready;
 use crate::store::ObjectNumber;
 

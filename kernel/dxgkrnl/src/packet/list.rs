@@ -6,9 +6,9 @@ use kmt_calls::{AllocationListFlags, PatchLocationItem, Refusal};
 use vidmm::AllocationId;
 use wddm_types::{GpuVa, SegmentId};
 
+use super::Packets;
 use super::work::{Bound, Portion};
-use super::{PacketContextNumber, Packets};
-use crate::allocations::AllocationNumber;
+use crate::number::{AllocationNumber, PacketContextNumber};
 use crate::refusal::invalid;
 
 /// Bits of a slot id.

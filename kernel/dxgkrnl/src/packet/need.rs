@@ -2,8 +2,9 @@
 
 use vidmm::AllocationId;
 
+use super::Packets;
 use super::work::{Packet, Work};
-use super::{PacketContextNumber, Packets};
+use crate::number::PacketContextNumber;
 
 /// The points of the paging ring that a packet needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

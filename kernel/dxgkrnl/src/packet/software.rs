@@ -14,11 +14,10 @@ use kmt_calls::SignalFlags;
 use vidmm::AllocationId;
 
 use crate::display::Flip;
-use crate::number::EventName;
-use crate::number::FenceNumber;
-use crate::packet::{PacketContextNumber, SoftwareNumber};
+use crate::number::{EventName, FenceNumber, PacketContextNumber, SyncObjectNumber};
+use crate::packet::SoftwareNumber;
 use crate::store::ObjectNumber;
-use crate::sync::{Fed, SyncObjectNumber};
+use crate::sync::Fed;
 
 /// The software packets of an adapter. A packet that is queued has one action here, and a broadcast is here as long as a part of it is
 /// queued.

@@ -8,10 +8,10 @@ use vidsch::PacketFenceId;
 
 use super::list::driver_list;
 use super::work::{Packet, Portion, Work};
-use super::{DmaBufferNumber, PacketContextNumber, Packets};
+use super::{DmaBufferNumber, Packets};
 use crate::driver::Driver;
 use crate::effect::Cx;
-use crate::number::PacketNumber;
+use crate::number::{PacketContextNumber, PacketNumber};
 
 /// A packet, or its next part, on its way to the driver.
 pub struct Starting {

@@ -4,8 +4,8 @@
 use vidmm::AllocationId;
 
 use super::work::{Bound, Packet, Work};
-use super::{Handed, Nodes, PacketContextNumber, Packets};
-use crate::number::DeviceNumber;
+use super::{Handed, Nodes, Packets};
+use crate::number::{DeviceNumber, PacketContextNumber};
 use crate::paging::Binding;
 
 impl Packets {

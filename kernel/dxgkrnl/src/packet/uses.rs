@@ -3,8 +3,9 @@
 
 use vidmm::AllocationId;
 
+use super::Packets;
 use super::work::Bound;
-use super::{PacketContextNumber, Packets};
+use crate::number::PacketContextNumber;
 
 /// The allocations that one buffer uses.
 pub(super) struct Uses {

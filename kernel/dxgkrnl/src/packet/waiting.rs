@@ -4,9 +4,9 @@
 use kmt_calls::PatchLocationItem;
 use vidmm::AllocationId;
 
-use super::{ListEntry, PacketContextNumber, Packets};
+use super::{ListEntry, Packets};
 use crate::effect::Token;
-use crate::number::{DeviceNumber, FenceNumber};
+use crate::number::{DeviceNumber, FenceNumber, PacketContextNumber};
 
 /// A submission that waits until its device runs again.
 pub struct WaitingRender {

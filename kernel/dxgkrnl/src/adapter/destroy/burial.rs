@@ -6,9 +6,9 @@ use kmt_calls::Reply;
 use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
-use crate::allocations::{Allocation, Body, DestructionNumber, Dying, Gone, ResourceBodyNumber};
+use crate::allocations::{Allocation, Body, DestructionNumber, Dying, Gone};
 use crate::effect::Cx;
-use crate::number::DeviceNumber;
+use crate::number::{DeviceNumber, ResourceBodyNumber};
 
 impl Adapter {
     /// Ends the destroyed allocations whose last use is over.

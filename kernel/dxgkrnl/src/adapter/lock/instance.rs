@@ -6,8 +6,8 @@ use kmt_calls::Refusal;
 use vidmm::{AllocationId, OfferFlags, OfferPriority};
 
 use crate::adapter::Adapter;
-use crate::allocations::AllocationNumber;
 use crate::effect::Cx;
+use crate::number::AllocationNumber;
 use crate::packet::{ListEntry, Listed};
 use crate::refusal::invalid;
 

@@ -13,11 +13,10 @@ use wddm_types::{Blame, FencePoint, NtStatus, RawHandle};
 
 use super::rename::Renamed;
 use crate::adapter::Adapter;
-use crate::allocations::AllocationNumber;
 use crate::due::Waiter;
 use crate::effect::{Answer, Cx, Effect, Token};
 use crate::lock::{LegacyRequest, LockArguments, Lockable, check_flags, from_lock};
-use crate::number::WaitingLockNumber;
+use crate::number::{AllocationNumber, WaitingLockNumber};
 use crate::refusal::{invalid, refuse};
 use crate::store::ObjectNumber;
 

@@ -19,8 +19,9 @@ use vidmm::{AllocationId, ReclaimResult};
 use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
-use crate::allocations::{AllocationNumber, InstanceName};
+use crate::allocations::InstanceName;
 use crate::effect::Cx;
+use crate::number::AllocationNumber;
 use crate::refusal::no_memory;
 use crate::store::ObjectNumber;
 

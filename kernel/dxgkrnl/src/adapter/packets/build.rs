@@ -7,8 +7,8 @@ use wddm_types::{Blame, NtStatus};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::number::DeviceNumber;
-use crate::packet::{Built, PacketContextNumber, Source, Written};
+use crate::number::{DeviceNumber, PacketContextNumber};
+use crate::packet::{Built, Source, Written};
 use crate::refusal::{no_memory, refuse, removed};
 
 impl Adapter {

@@ -8,7 +8,8 @@ use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::packet::{ContextFacts, Finished, InFlight, PacketContextNumber};
+use crate::number::PacketContextNumber;
+use crate::packet::{ContextFacts, Finished, InFlight};
 use crate::scheduling::Leaving;
 use crate::store::ObjectNumber;
 use crate::tally::Fate;

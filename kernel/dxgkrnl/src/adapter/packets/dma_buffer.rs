@@ -7,7 +7,8 @@ use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::packet::{BufferPlace, DmaBufferNumber, PacketContextNumber, Pooled, dma_buffer_segments};
+use crate::number::PacketContextNumber;
+use crate::packet::{BufferPlace, DmaBufferNumber, Pooled, dma_buffer_segments};
 use crate::store::ObjectNumber;
 
 impl Adapter {

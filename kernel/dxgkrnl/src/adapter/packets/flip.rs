@@ -8,8 +8,8 @@ use vidmm::{AllocationId, Cut, EvictFlags, Portion, PortionError, Use};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::number::DeviceNumber;
-use crate::packet::{ListEntry, Listed, PacketContextNumber, driver_list};
+use crate::number::{DeviceNumber, PacketContextNumber};
+use crate::packet::{ListEntry, Listed, driver_list};
 
 impl Adapter {
     /// Tells the driver of a flip on a context whose lists it patches: where the primary is now, if it is anywhere.

@@ -7,8 +7,8 @@ use kmt_calls::{PatchLocationItem, Refusal};
 use vidmm::{AllocationId, ReferenceError};
 
 use crate::adapter::Adapter;
-use crate::number::DeviceNumber;
-use crate::packet::{Bound, ListEntry, PacketContextNumber};
+use crate::number::{DeviceNumber, PacketContextNumber};
+use crate::packet::{Bound, ListEntry};
 use crate::paging::Binding;
 
 impl Adapter {

@@ -4,7 +4,8 @@
 use vidmm::AllocationId;
 
 use crate::adapter::Adapter;
-use crate::packet::{Needs, PacketContextNumber};
+use crate::number::PacketContextNumber;
+use crate::packet::Needs;
 use crate::paging::RingNeed;
 
 impl Adapter {

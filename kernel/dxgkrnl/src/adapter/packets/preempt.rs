@@ -13,8 +13,8 @@ use wddm_types::{EngineId, NodeId, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::number::PacketNumber;
-use crate::packet::{Back, InFlight, NodePreempted, PacketContextNumber};
+use crate::number::{PacketContextNumber, PacketNumber};
+use crate::packet::{Back, InFlight, NodePreempted};
 use crate::scheduling::Payload;
 use crate::store::ObjectNumber;
 use crate::tally::Fate;

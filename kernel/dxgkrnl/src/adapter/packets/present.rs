@@ -9,8 +9,8 @@ use wddm_types::GpuVa;
 use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::gpu_va::from_map;
-use crate::number::DeviceNumber;
-use crate::packet::{Built, ListEntry, Listed, PacketContextNumber, Presented, Source, Work};
+use crate::number::{DeviceNumber, PacketContextNumber};
+use crate::packet::{Built, ListEntry, Listed, Presented, Source, Work};
 use crate::refusal::not_supported;
 
 impl Adapter {

@@ -14,10 +14,8 @@ use wddm_types::{Blame, GpuVa, NtStatus};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::number::DeviceNumber;
-use crate::packet::{
-    Built, DmaBufferNumber, ListEntry, PacketContextNumber, Source, Work, check_private_data, driver_list, uses_of,
-};
+use crate::number::{DeviceNumber, PacketContextNumber};
+use crate::packet::{Built, DmaBufferNumber, ListEntry, Source, Work, check_private_data, driver_list, uses_of};
 use crate::refusal::{invalid, no_memory, refuse, removed};
 use crate::scheduling::{AnyContext, Payload};
 use crate::store::ObjectNumber;

@@ -16,7 +16,7 @@ use wddm_types::{EngineId, NodeId};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::packet::PacketContextNumber;
+use crate::number::PacketContextNumber;
 use crate::store::ObjectNumber;
 
 /// A driver's reports while it resets an engine.

@@ -10,12 +10,12 @@ use vidsch::{Packet as Queued, QueueId, SoftwareTurn, SubmitError, Unstarted};
 use crate::adapter::Adapter;
 use crate::display::Flip;
 use crate::effect::Cx;
-use crate::number::{FenceNumber, QueueNumber};
-use crate::packet::{BroadcastEnd, PacketContextNumber, Signal, SoftwareNumber, SoftwareStep};
+use crate::number::{FenceNumber, PacketContextNumber, QueueNumber, SyncObjectNumber};
+use crate::packet::{BroadcastEnd, Signal, SoftwareNumber, SoftwareStep};
 use crate::refusal::{invalid, no_memory, removed};
 use crate::scheduling::{AnyContext, Awaited, Payload};
 use crate::store::ObjectNumber;
-use crate::sync::{Fed, SyncObjectNumber};
+use crate::sync::Fed;
 
 impl Adapter {
     /// `D3DKMTWaitForSynchronizationObjectFromGpu`, `D3DKMTWaitForSynchronizationObject2`: holds the context's later work. Fences first,

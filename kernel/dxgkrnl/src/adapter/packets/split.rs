@@ -21,10 +21,8 @@ use wddm_types::{Blame, FencePoint, NtStatus, ProcessId};
 use crate::adapter::Adapter;
 use crate::due::Waiter;
 use crate::effect::{Answer, Cx, Effect, Token};
-use crate::number::{DeviceNumber, FenceNumber, PacketNumber};
-use crate::packet::{
-    Bound, ListEntry, PacketContextNumber, Portion, Submission, WaitingRender, Work, check_private_data,
-};
+use crate::number::{DeviceNumber, FenceNumber, PacketContextNumber, PacketNumber};
+use crate::packet::{Bound, ListEntry, Portion, Submission, WaitingRender, Work, check_private_data};
 use crate::refusal::{invalid, no_memory, refuse};
 use crate::store::ObjectNumber;
 

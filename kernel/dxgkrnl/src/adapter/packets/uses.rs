@@ -6,8 +6,7 @@ use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::number::DeviceNumber;
-use crate::packet::PacketContextNumber;
+use crate::number::{DeviceNumber, PacketContextNumber};
 
 impl Adapter {
     /// The last packet of a context uses these.

@@ -6,8 +6,8 @@ use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
-use crate::number::DeviceNumber;
-use crate::packet::{PacketContextNumber, Running};
+use crate::number::{DeviceNumber, PacketContextNumber};
+use crate::packet::Running;
 use crate::scheduling::Leaving;
 use crate::tally::Fate;
 

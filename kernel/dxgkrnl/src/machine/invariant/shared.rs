@@ -9,9 +9,8 @@ use crate::global_handle::Global;
 use crate::invariant::{Checked, ensure};
 use crate::machine::Machine;
 use crate::nt_handle::Shared;
-use crate::number::{CrossFenceNumber, KeyedMutexOpenNumber, ResourceBodyNumber, SectionNumber};
+use crate::number::{CrossFenceNumber, KeyedMutexOpenNumber, ResourceBodyNumber, SectionNumber, SyncObjectNumber};
 use crate::quota::Commitments;
-use crate::sync::SyncObjectNumber;
 
 impl Machine {
     /// Between two calls no adapter has news that it, or the machine, has not carried out.
