@@ -49,7 +49,7 @@ const GONE_WITHIN: Duration = Duration::from_secs(60);
 
 /// Objects that the kernel and this program make for the first client and keep: the fence of suspensions, the listener for descriptors that
 /// stand for NT handles.
-const MADE_ONCE: [&str; 4] = ["fence ", "open of a fence ", "objects of process 0", "open: socket:["];
+const MADE_ONCE: [&str; 4] = ["fence ", "open of a fence ", "packed words of process 0", "open: socket:["];
 
 /// The neighbour of the honest client.
 #[derive(Clone, Copy)]

@@ -126,7 +126,7 @@ fn what_becomes_of_a_file_that_was_handed_over_ends_nothing() {
     let descriptors = &mut served.before.0.descriptors;
     descriptors.push("/memfd:a client's (deleted)".into());
     descriptors.sort_unstable();
-    served.until_left("a client with a file", &["fence ", "open of a fence ", "objects of process 0"]);
+    served.until_left("a client with a file", &["fence ", "open of a fence ", "packed words of process 0"]);
     rustix::io::pread(&file, &mut word, 0).expect("a word");
     assert_eq!(u32::from_le_bytes(word), 7, "and keeps it");
 }

@@ -324,7 +324,7 @@ fn what_one_client_wrote_no_other_sees() {
             assert_eq!(wrote, 0xa5a5_a5a5_a5a5_a5a5, "the pattern is there");
             drop((surfaces, stream, gpu));
             // When the kernel quiesces a device for the first time, it makes a fence for that, and keeps it.
-            let own = ["fence ", "open of a fence ", "objects of process 0"];
+            let own = ["fence ", "open of a fence ", "packed words of process 0"];
             served.until_left("a client with all the memory", if round == 0 { &own } else { &[] });
             served.before.1 = served.host.state_digest();
         }

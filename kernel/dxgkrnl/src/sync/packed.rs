@@ -156,6 +156,9 @@ impl Synchronization {
 
     /// For the digest of the adapter's state.
     pub(super) fn add_packed_words_to(&self, digest: &mut StateDigest) {
-        self.packed.processes.iter().for_each(|(process, words)| digest.add("packed words of process", process, words));
+        self.packed
+            .processes
+            .iter()
+            .for_each(|(process, words)| digest.add("packed words of process", &process.0, words));
     }
 }
