@@ -137,6 +137,14 @@ pub enum Command<'a> {
         bytes: u64,
         /// Whether it writes.
         write: bool,
+        /// Part of a piece of work whose time a [`Command::Work`] tells: in virtual time it takes none.
+        within: bool,
+    },
+    /// Work of a known length: in virtual time it takes exactly `ns`, decoding included. The memory that the work uses is named by the
+    /// Touch commands that are `within` it. Without virtual time it does nothing: kernels take what they take.
+    Work {
+        /// How long it takes, in nanoseconds.
+        ns: u64,
     },
     /// Kernel `pattern`: writes the content of `seed` ([`crate::pattern`]).
     Pattern {

@@ -61,7 +61,7 @@ impl Execution<'_> {
             }
             Command::Fill { va, bytes, pattern } => self.fill(space, va, bytes, pattern),
             Command::FillPhysical { target_bus, bytes, pattern } => self.fill(Space::Bus, target_bus, bytes, pattern),
-            Command::Touch { va, bytes, write } => {
+            Command::Touch { va, bytes, write, .. } => {
                 self.each(Range { space, start: va, bytes, write }, |memory, offset, run, _| {
                     if write {
                         change_words(memory, offset, run);

@@ -35,6 +35,7 @@ use crate::queue::{QueueRun, QueueSetup};
 use crate::ring::Scratch;
 use crate::scheduling_log::SchedulingLog;
 use crate::sharing::Sharing;
+use crate::wires::Wires;
 
 pub(crate) use face::EngineFace;
 
@@ -86,6 +87,8 @@ pub(crate) struct EngineState {
     last: usize,
     /// The rule by which the engine chooses where several queues want to run.
     pub(crate) sharing: Sharing,
+    /// Virtual time: the transfers that it has issued on a duplex bus.
+    pub(crate) wires: Wires,
     /// The log of the owners that it runs.
     pub(crate) log: SchedulingLog,
     /// How many queues have a parked wait at their head.
@@ -109,6 +112,7 @@ impl EngineState {
             active: Active::default(),
             last: 0,
             sharing: Sharing::new(Policy::default()),
+            wires: Wires::default(),
             log: SchedulingLog::default(),
             waiting: 0,
             gated: false,

@@ -70,7 +70,8 @@ impl<'a> Execution<'a> {
             return Err(self.refused(fault::PRIVILEGE));
         }
         match command {
-            Command::Nop => Ok(Outcome::Done),
+            // Its time is over when it gets here; without virtual time it has none.
+            Command::Nop | Command::Work { .. } => Ok(Outcome::Done),
             Command::Wait { .. } | Command::Signal { .. } => unreachable!("the same words were no wait and no signal"),
             Command::SignalAlways { va, value } => self.signal_always(va, value),
             Command::Log { slot, operation, value } => self.log(slot, operation, value),

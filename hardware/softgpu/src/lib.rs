@@ -23,7 +23,7 @@
 //!
 //! Modules: `device` the parts together; `registers`; `engine`, `queue`, `ring`, `active` the choice of the next command; `execute`,
 //! `bulk` the commands' effects; `mmu`, `bus`, `window` where memory is; `order` its barriers; `cmp`, `interrupt`, `peers` waits and
-//! signals; `threads`, `ticking`, `clock`, `timing` the two kinds of time; `display` scan-out; `config`, `counters`.
+//! signals; `threads`, `ticking`, `clock`, `timing`, `wires` the two kinds of time; `display` scan-out; `config`, `counters`.
 
 mod active;
 mod bells;
@@ -51,6 +51,7 @@ mod threads;
 mod ticking;
 mod timing;
 mod window;
+mod wires;
 
 pub use config::{Config, DataMode, DisplayConfig};
 pub use device::SoftGpu;

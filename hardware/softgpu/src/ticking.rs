@@ -11,6 +11,7 @@ use crate::engine::{EngineFace, EngineState, Step};
 use crate::lock;
 use crate::mmu::{Access, Flush, Space};
 use crate::timing::Path;
+use crate::wires::{Lane, Range};
 
 /// An engine that does nothing by itself.
 const NEVER: u64 = u64::MAX;
@@ -118,8 +119,9 @@ impl EngineState {
             }
             return;
         };
-        let (kind, bytes, operands) = shape(&command);
-        let duration = if gpu.is_virtual() {
+        let (mut kind, bytes, operands) = shape(&command);
+        let now = gpu.now();
+        let end = if gpu.is_virtual() {
             let space = self.queues[at].as_ref().map_or(Space::Bus, |queue| queue.space());
             let on_bus = |bus: u64| gpu.bus.site(bus).is_ok_and(Site::is_system);
             let local = |operand: &Operand| match (*operand, space) {
@@ -129,15 +131,25 @@ impl EngineState {
                 }
                 (Operand::Virtual(bus), Space::Bus) | (Operand::Bus(bus), _) => !on_bus(bus),
             };
-            let command = self.decoded_again(words);
-            let path = if operands.iter().all(local) { Path::Local } else { Path::Bus };
-            command.map_or(0, |command| gpu.config.timing.duration(&command, path))
+            let (is_local, timing) = (operands.map(|operand| local(&operand)), &gpu.config.timing);
+            let path = if is_local == [true, true] { Path::Local } else { Path::Bus };
+            let ns = self.decoded_again(words).map_or(0, |command| timing.duration(&command, path));
+            match self.decoded_again(words).map(|command| on_wires(&command, is_local)) {
+                Some(OnWires::Issued(lane, memory)) if timing.duplex => {
+                    let (issue, wire) = (timing.issue_ns(), ns.saturating_sub(timing.issue_ns()));
+                    self.wires.issue(now, issue, lane, memory, wire)
+                }
+                Some(OnWires::Behind) if self.wires.empty_at() > now => {
+                    kind = kind.or(Some("transfers"));
+                    self.wires.empty_at().saturating_add(ns)
+                }
+                _ => now.saturating_add(ns),
+            }
         } else {
-            0
+            now
         };
-        let now = gpu.now();
         if let Some(flight) = &mut self.flight {
-            (flight.begun, flight.end, flight.traced) = (now, now.saturating_add(duration), kind.is_some());
+            (flight.begun, flight.end, flight.traced) = (now, end, kind.is_some());
         }
         if let Some(kind) = kind {
             // CAST: engines and queues are counted in ones.
@@ -162,6 +174,42 @@ enum Operand {
     Bus(u64),
 }
 
+/// How a command stands to the transfers on a duplex bus.
+enum OnWires {
+    /// It is one, of this memory.
+    Issued(Lane, [Range; 2]),
+    /// It begins when all of them have ended.
+    Behind,
+    /// It goes on beside them: nothing in memory that they move is concerned, and nothing is told or asked.
+    Beside,
+}
+
+/// `is_local`: for each operand, whether it begins in local memory.
+fn on_wires(command: &Command<'_>, is_local: [bool; 2]) -> OnWires {
+    match *command {
+        Command::CopyPhysical { source_bus, target_bus, bytes } => {
+            let lane = match is_local {
+                [true, true] => Lane::Local,
+                [false, true] => Lane::In,
+                [true, false] => Lane::Out,
+                [false, false] => return OnWires::Behind,
+            };
+            OnWires::Issued(lane, [source_bus, target_bus].map(|bus| Range { bus, bytes }))
+        }
+        Command::FillPhysical { target_bus, bytes, .. } => {
+            let lane = if is_local[0] { Lane::Local } else { Lane::Out };
+            OnWires::Issued(lane, [Range { bus: target_bus, bytes }; 2])
+        }
+        Command::Nop
+        | Command::Branch { .. }
+        | Command::BranchPhysical { .. }
+        | Command::FlushTlb { .. }
+        | Command::WriteEntries { .. }
+        | Command::WriteEntryRun { .. } => OnWires::Beside,
+        _ => OnWires::Behind,
+    }
+}
+
 /// The name in a trace of a command that takes time, how many bytes it concerns, and where its operands begin.
 fn shape(command: &Command<'_>) -> (Option<&'static str>, u64, [Operand; 2]) {
     use Operand::{Bus, None as Nothing, Virtual};
@@ -170,6 +218,9 @@ fn shape(command: &Command<'_>) -> (Option<&'static str>, u64, [Operand; 2]) {
             (Some("copy"), bytes, [Virtual(source_va), Virtual(target_va)])
         }
         Command::Fill { va, bytes, .. } => (Some("fill"), bytes, [Virtual(va), Nothing]),
+        Command::Work { .. } => (Some("work"), 0, [Nothing, Nothing]),
+        // Its time is that of the work around it.
+        Command::Touch { va, within: true, .. } => (None, 0, [Virtual(va), Nothing]),
         Command::Touch { va, bytes, .. } => (Some("touch"), bytes, [Virtual(va), Nothing]),
         Command::Pattern { va, bytes, .. } => (Some("pattern"), bytes, [Virtual(va), Nothing]),
         Command::Check { va, bytes, .. } => (Some("check"), bytes, [Virtual(va), Nothing]),

@@ -8,7 +8,11 @@
 //! | Signal, Complete | `command_ns + signal_ns` |
 //! | Copy, CopyPhysical, CopyTiled, Fill, FillPhysical | `command_ns + copy_latency_ns + bytes ÷ rate`, rate `local_copy_bytes_per_us` when every end is local memory, else `copy_bytes_per_us` |
 //! | Touch, Pattern, Check, Checksum, Saxpy | `command_ns + launch_ns + bytes ÷ rate`, rate `compute_bytes_per_us`, and no more than `copy_bytes_per_us` when an operand is not local |
+//! | Work, and Touch within it | the `ns` of the command and nothing; no `command_ns` either |
 //! | WriteEntries, WriteEntryRun, StoreRun, CopyRun, MapAperture | `command_ns + entries × entry_ps ÷ 1000` |
+//!
+//! On a duplex bus CopyPhysical and FillPhysical take the engine `command_ns + copy_latency_ns` and their lane the rest (module `wires`);
+//! Nop, branches, FlushTlb, WriteEntries and WriteEntryRun go on beside them, all others begin when the lanes are empty.
 //!
 //! Divisions round up. Where a range begins decides whether it is local. Touch with write, Copy and Saxpy count the bytes
 //! of their range once: the rates are those of ranges, not of the memory's wires.
@@ -38,6 +42,9 @@ pub struct Timing {
     pub unpark_ns: u64,
     /// Picoseconds for one page-table or aperture entry.
     pub entry_ps: u64,
+    /// The bus carries both directions at once: an engine issues copies and fills by bus address, and goes on (module `wires`).
+    /// Else it carries one of them at a time, and so does the engine.
+    pub duplex: bool,
 }
 
 impl Default for Timing {
@@ -68,7 +75,19 @@ impl Timing {
         wait_ns: 100,
         unpark_ns: 500,
         entry_ps: 500,
+        duplex: false,
     };
+
+    /// The same device on a bus that carries so many bytes in a microsecond each way, both ways at once.
+    #[must_use]
+    pub fn with_link(self, bytes_per_us: u64) -> Timing {
+        Timing { copy_bytes_per_us: bytes_per_us, duplex: true, ..self }
+    }
+
+    /// Of a copy or fill, the part that the engine takes to issue it.
+    pub(crate) fn issue_ns(&self) -> u64 {
+        self.command_ns.saturating_add(self.copy_latency_ns)
+    }
 
     /// How long `command` takes, in nanoseconds. `path` matters only to commands that move bulk content.
     pub fn duration(&self, command: &Command<'_>, path: Path) -> u64 {
@@ -88,6 +107,8 @@ impl Timing {
         };
         let entries = |count: u64| count.saturating_mul(self.entry_ps).div_ceil(1000);
         let work = match *command {
+            Command::Work { ns } => return ns,
+            Command::Touch { within: true, .. } => return 0,
             Command::Nop
             | Command::Branch { .. }
             | Command::BranchPhysical { .. }
@@ -134,9 +155,12 @@ mod tests {
         let copy = Command::Copy { source_va: 0, target_va: 0, bytes: 1 << 20 };
         assert_eq!(timing.duration(&copy, Path::Bus), 50 + 1_000 + 41_944, "1 MiB at 25 GB/s, rounded up");
         assert_eq!(timing.duration(&copy, Path::Local), 50 + 1_000 + 2_622);
-        let touch = Command::Touch { va: 0, bytes: 1_000_000, write: false };
+        let touch = Command::Touch { va: 0, bytes: 1_000_000, write: false, within: false };
         assert_eq!(timing.duration(&touch, Path::Local), 50 + 2_000 + 1_000);
         assert_eq!(timing.duration(&touch, Path::Bus), 50 + 2_000 + 40_000);
+        assert_eq!(timing.duration(&Command::Work { ns: 7_000_001 }, Path::Local), 7_000_001, "and no more");
+        let within = Command::Touch { va: 0, bytes: 1_000_000, write: true, within: true };
+        assert_eq!(timing.duration(&within, Path::Bus), 0);
         assert_eq!(timing.duration(&Command::Wait { va: 0, value: 1, log: None }, Path::Local), 150);
         let run = Command::WriteEntryRun { table: 0, first: 0, count: 3, entry: 0, step: 0 };
         assert_eq!(timing.duration(&run, Path::Local), 52, "1500 ps are 2 ns");

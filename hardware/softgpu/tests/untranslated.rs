@@ -69,7 +69,7 @@ fn kernels_run_on_bus_addresses() {
     let commands = [
         Command::Pattern { va: CONTENT, bytes: BYTES, seed: 5 },
         Command::Checksum { va: CONTENT, bytes: BYTES, result_va: SYSTEM_BASE + RESULT },
-        Command::Touch { va: CONTENT + 16, bytes: 8, write: true },
+        Command::Touch { va: CONTENT + 16, bytes: 8, write: true, within: false },
         Command::Check { va: CONTENT, bytes: BYTES, seed: 5, report_va: SYSTEM_BASE + REPORT, tag: 8 },
     ];
     let (_, system, state) = run(queue_flags::UNTRANSLATED | queue_flags::PRIVILEGED, &commands);

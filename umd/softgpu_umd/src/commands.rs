@@ -21,6 +21,8 @@ pub struct Commands {
     /// The value of a monitored fence that they wait for or signal.
     monitored: Option<GpuVa>,
     clock: Clock,
+    /// A length of work stands before what is recorded: touches take no time of their own.
+    within_work: bool,
 }
 
 /// The kernel's clock, for the times at which waits and signals are recorded, which a tracing tool gets. None: no times.
@@ -65,9 +67,17 @@ impl Commands {
         Commands { clock: Clock(Some(Arc::clone(gpu.device().link()))), ..Commands::default() }
     }
 
+    /// What is recorded from here to the submission is work of a known length: in virtual time it takes so many nanoseconds, and the
+    /// touches behind this call, which name its memory, take none. In real time it does nothing.
+    pub fn work(&mut self, ns: u64) -> &mut Self {
+        self.within_work = true;
+        self.push(Command::Work { ns })
+    }
+
     /// Reads a range, and writes it back changed if `write`.
     pub fn touch(&mut self, va: GpuVa, bytes: u64, write: bool) -> &mut Self {
-        self.push(Command::Touch { va: va.0, bytes: bytes.next_multiple_of(8), write })
+        let within = self.within_work;
+        self.push(Command::Touch { va: va.0, bytes: bytes.next_multiple_of(8), write, within })
     }
 
     /// Writes the content of a seed.
@@ -143,7 +153,7 @@ impl Commands {
     pub fn clear(&mut self) {
         self.words.clear();
         self.fenced.clear();
-        (self.mute, self.monitored) = (None, None);
+        (self.mute, self.monitored, self.within_work) = (None, None, false);
     }
 
     fn note_fenced(&mut self, handle: RawHandle) {

@@ -64,6 +64,16 @@ impl Lane {
         }
     }
 
+    /// What is recorded from here to the submission is work of a known length: as of [`Commands::work`].
+    pub fn work(&mut self, ns: u64) {
+        match self {
+            Lane::Addressed(_, commands) | Lane::KernelFed(_, commands) => {
+                commands.work(ns);
+            }
+            Lane::Patched(stream) => stream.work(ns),
+        }
+    }
+
     /// Records a read of a surface, and a write of the bytes read, changed, if `write`.
     pub fn touch(&mut self, surface: &Surface, write: bool) {
         match self {

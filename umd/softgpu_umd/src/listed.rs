@@ -35,6 +35,8 @@ pub struct ListedCommands {
     pub places: Vec<PatchLocationItem>,
     /// Slots that the last command has bound: 1 to this.
     slots: u32,
+    /// A length of work stands before what is recorded, here or in an earlier buffer of the submission.
+    within_work: bool,
 }
 
 impl Default for ListedCommands {
@@ -47,7 +49,7 @@ impl ListedCommands {
     /// An empty buffer.
     pub fn new() -> ListedCommands {
         let null = AllocationListItem { allocation: RawHandle::NONE, flags: AllocationListFlags::empty() };
-        ListedCommands { words: Vec::new(), allocations: vec![null], places: Vec::new(), slots: 0 }
+        ListedCommands { words: Vec::new(), allocations: vec![null], places: Vec::new(), slots: 0, within_work: false }
     }
 
     /// Copies between allocations. Offsets and bytes are multiples of 8.
@@ -99,10 +101,23 @@ impl ListedCommands {
         self
     }
 
+    /// What is recorded from here on is work of a known length: as of [`Commands::work`](crate::Commands::work).
+    pub fn work(&mut self, ns: u64) -> &mut ListedCommands {
+        Command::Work { ns }.encode(&mut self.words);
+        self.go_on_within()
+    }
+
+    /// The work of an earlier buffer goes on in this one: its touches take no time of their own.
+    pub(crate) fn go_on_within(&mut self) -> &mut ListedCommands {
+        self.within_work = true;
+        self
+    }
+
     /// Reads the first bytes of an allocation, and writes them back changed if `write`. Byte counts are rounded up to 8.
     pub fn touch(&mut self, target: &Allocation, bytes: u64, write: bool) -> &mut ListedCommands {
         let at = self.words.len();
-        Command::Touch { va: 0, bytes: bytes.next_multiple_of(8), write }.encode(&mut self.words);
+        let within = self.within_work;
+        Command::Touch { va: 0, bytes: bytes.next_multiple_of(8), write, within }.encode(&mut self.words);
         self.place(at, &[(at + 1, (target, 0), write)]);
         self
     }

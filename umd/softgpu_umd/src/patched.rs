@@ -22,6 +22,8 @@ pub struct PatchedStream {
     progress: Fence,
     /// The recorded commands, split where a buffer or a list was full.
     parts: Vec<ListedCommands>,
+    /// A length of work stands before what is recorded.
+    within_work: bool,
     /// Submissions not known to be done, by value.
     in_flight: VecDeque<u64>,
     last_value: u64,
@@ -35,7 +37,14 @@ impl PatchedStream {
     pub fn create(gpu: &Gpu, node: NodeId) -> Result<PatchedStream, UmdError> {
         let context = Context::create(gpu.device(), node, Vec::new())?;
         let progress = gpu.device().create_monitored_fence(FenceFlags::NO_GPU_ACCESS, 0)?;
-        Ok(PatchedStream { context, progress, parts: Vec::new(), in_flight: VecDeque::new(), last_value: 0 })
+        let (parts, in_flight) = (Vec::new(), VecDeque::new());
+        Ok(PatchedStream { context, progress, parts, within_work: false, in_flight, last_value: 0 })
+    }
+
+    /// What is recorded from here to the submission is work of a known length: as of [`Commands::work`](crate::Commands::work).
+    pub fn work(&mut self, ns: u64) {
+        self.part().work(ns);
+        self.within_work = true;
     }
 
     /// Records a read of a surface, and a write of the bytes read, changed, if `write`.
@@ -103,6 +112,7 @@ impl PatchedStream {
             self.context.wait(fence, *value)?;
         }
         let value = self.last_value + 1;
+        self.within_work = false;
         for part in std::mem::take(&mut self.parts) {
             let (context, progress, in_flight) = (&self.context, &self.progress, &mut self.in_flight);
             render_when_buffers_return(
@@ -154,7 +164,11 @@ impl PatchedStream {
     fn part(&mut self) -> &mut ListedCommands {
         let sizes = self.context.sizes();
         if self.parts.last().is_none_or(|part| !part.has_room(&sizes)) {
-            self.parts.push(ListedCommands::new());
+            let mut part = ListedCommands::new();
+            if self.within_work {
+                part.go_on_within();
+            }
+            self.parts.push(part);
         }
         self.parts.last_mut().expect("just seen or made")
     }

@@ -21,6 +21,7 @@ pub(super) mod op {
     pub const CHECK: u8 = 0x22;
     pub const CHECKSUM: u8 = 0x23;
     pub const SAXPY: u8 = 0x24;
+    pub const WORK: u8 = 0x25;
     pub const COPY_PHYSICAL: u8 = 0x80;
     pub const FILL_PHYSICAL: u8 = 0x81;
     pub const COPY_TILED: u8 = 0x87;
@@ -31,6 +32,16 @@ pub(super) mod op {
     pub const TOUCH_PHYSICAL: u8 = 0x86;
     pub const BRANCH_PHYSICAL: u8 = 0x90;
     pub const COMPLETE: u8 = 0x91;
+}
+
+/// Bits of TOUCH's operand.
+mod touch {
+    pub const WRITE: u32 = 1;
+    pub const WITHIN: u32 = 2;
+
+    pub fn flags(write: bool, within: bool) -> u32 {
+        u32::from(write) * WRITE | u32::from(within) * WITHIN
+    }
 }
 
 /// The most words that one command can have.
@@ -48,7 +59,7 @@ impl<'a> Command<'a> {
             Command::Wait { log, .. } => 3 + log_words(log),
             Command::Signal { log, .. } => 4 + log_words(log),
             Command::Branch { .. } | Command::BranchPhysical { .. } => 2,
-            Command::Complete { .. } | Command::Timestamp { .. } => 2,
+            Command::Complete { .. } | Command::Timestamp { .. } | Command::Work { .. } => 2,
             Command::Copy { .. } | Command::Pattern { .. } | Command::Checksum { .. } | Command::Saxpy { .. } => 4,
             Command::SignalAlways { .. } => 3,
             Command::Fill { .. } | Command::Touch { .. } | Command::FillPhysical { .. } | Command::CopyRun { .. } => 3,
@@ -90,16 +101,16 @@ impl<'a> Command<'a> {
                 out.extend([head(op::COPY, 0), source_va, target_va, bytes])
             }
             Command::Fill { va, bytes, pattern } => out.extend([head(op::FILL, pattern), va, bytes]),
-            Command::Store { va, words } => {
-                out.extend([head(op::STORE, 0), va]);
-                out.extend_from_slice(words);
-            }
+            Command::Store { va, words } => out.extend([head(op::STORE, 0), va].iter().chain(words)),
             Command::StoreRun { va, count, first, step } => out.extend([head(op::STORE_RUN, count), va, first, step]),
             Command::CopyRun { source_va, target_va, count } => {
                 out.extend([head(op::COPY_RUN, count), source_va, target_va]);
             }
             Command::TouchPhysical { bus, write } => out.extend([head(op::TOUCH_PHYSICAL, u32::from(write)), bus]),
-            Command::Touch { va, bytes, write } => out.extend([head(op::TOUCH, u32::from(write)), va, bytes]),
+            Command::Touch { va, bytes, write, within } => {
+                out.extend([head(op::TOUCH, touch::flags(write, within)), va, bytes])
+            }
+            Command::Work { ns } => out.extend([head(op::WORK, 0), ns]),
             Command::Pattern { va, bytes, seed } => out.extend([head(op::PATTERN, 0), va, bytes, seed]),
             Command::Check { va, bytes, seed, report_va, tag } => {
                 out.extend([head(op::CHECK, 0), va, bytes, seed, report_va, tag]);
@@ -236,7 +247,15 @@ impl<'a> Command<'a> {
             }
             op::TOUCH => {
                 need(3)?;
-                Command::Touch { va: body[1], bytes: eights(body[2])?, write: operand != 0 }
+                if operand & !(touch::WRITE | touch::WITHIN) != 0 {
+                    return Err(DecodeError::Operand { opcode, rule: "there are two flags" });
+                }
+                let (write, within) = (operand & touch::WRITE != 0, operand & touch::WITHIN != 0);
+                Command::Touch { va: body[1], bytes: eights(body[2])?, write, within }
+            }
+            op::WORK => {
+                need(2)?;
+                Command::Work { ns: body[1] }
             }
             op::PATTERN => {
                 need(4)?;

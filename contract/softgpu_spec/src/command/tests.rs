@@ -25,7 +25,9 @@ fn every_command_decodes_to_itself() {
         Command::StoreRun { va: 8, count: 512, first: 1, step: 4096 },
         Command::CopyRun { source_va: 8, target_va: 16, count: 512 },
         Command::TouchPhysical { bus: 8, write: true },
-        Command::Touch { va: 1, bytes: 16, write: true },
+        Command::Touch { va: 1, bytes: 16, write: true, within: false },
+        Command::Touch { va: 1, bytes: 16, write: false, within: true },
+        Command::Work { ns: u64::MAX },
         Command::Pattern { va: 1, bytes: 16, seed: 3 },
         Command::Check { va: 1, bytes: 16, seed: 3, report_va: 4, tag: 5 },
         Command::Checksum { va: 1, bytes: 16, result_va: 3 },
@@ -70,4 +72,6 @@ fn what_is_no_command_is_refused() {
     assert!(Command::decode(&[0x83 | 5 << 8 | 1 << 32, 0, 1 << 20, 0, 0]).is_err(), "beyond the table");
     assert!(Command::decode(&[0x87 | 6 << 8, 0, 0, 0, 8, 100]).is_err(), "no whole tiles");
     assert!(Command::decode(&[0x87 | 6 << 8, 0, 0, 0, 8, 512 | 2 << 32]).is_err(), "no such flag");
+    assert!(Command::decode(&[0x20 | 3 << 8 | 4 << 32, 0, 8]).is_err(), "no third flag of a touch");
+    assert!(Command::decode(&[0x25 | 3 << 8, 0, 0]).is_err(), "work has one operand");
 }

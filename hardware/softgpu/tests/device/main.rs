@@ -46,7 +46,7 @@ fn kernels_do_what_their_names_say() {
     }
     rig.run(&[
         Command::Checksum { va: LOCAL, bytes: 2 * PAGE, result_va: SYSTEM },
-        Command::Touch { va: SYSTEM, bytes: 8, write: true },
+        Command::Touch { va: SYSTEM, bytes: 8, write: true, within: false },
         Command::Fill { va: SYSTEM + 16, bytes: 8, pattern: 7 },
         Command::Timestamp { va: SYSTEM + 8 },
     ]);

@@ -188,7 +188,7 @@ fn compute_kernels_are_checked_like_copies() {
     let (mut rig, _) = rig(DmaBuffers::Aperture);
     let list = list(&rig);
     let check = Command::Check { va: 0xbad, bytes: 64, seed: 1, report_va: 0xbad, tag: 2 };
-    let command = words(&[Command::Touch { va: 0xbad, bytes: 8192, write: false }, check]);
+    let command = words(&[Command::Touch { va: 0xbad, bytes: 8192, write: false, within: false }, check]);
     let places = [place(1, 8, 0), place(1, 32, 64), place(2, 56, 8160)];
     let (buffer, _, out) = render(&mut rig, &command, &list, &places).expect("inside their bounds");
     assert_eq!((buffer[1], buffer[4], buffer[7]), (0x5000, 0x5040, 0), "known, known, to be patched");
@@ -197,7 +197,7 @@ fn compute_kernels_are_checked_like_copies() {
         let refused = render(&mut rig, &words(&[command]), &list, places).expect_err("it is refused");
         assert!(matches!(refused, RenderStatus::InvalidParameter(_)), "{command:?}: {refused}");
     };
-    refused(Command::Touch { va: 0, bytes: 8, write: true }, &[place(1, 8, 0)]);
+    refused(Command::Touch { va: 0, bytes: 8, write: true, within: false }, &[place(1, 8, 0)]);
     refused(Command::Pattern { va: 0, bytes: 8, seed: 1 }, &[place(1, 8, 0)]);
     refused(Command::Pattern { va: 0, bytes: 8200, seed: 1 }, &[place(2, 8, 0)]);
     // The report has 32 bytes, a checksum's result 8.

@@ -153,7 +153,7 @@ impl SoftGpuKmd {
 /// The memory operands of a command, in the order of its words. Only these commands may be in user buffers.
 fn operands(command: &Command<'_>, at: usize) -> Result<[Option<Operand>; 2], RenderStatus> {
     match *command {
-        Command::Nop => Ok([None, None]),
+        Command::Nop | Command::Work { .. } => Ok([None, None]),
         Command::CopyPhysical { bytes, .. } => Ok([Some((at + 1, bytes, false)), Some((at + 2, bytes, true))]),
         Command::CopyTiled { offset, bytes, tiling, swizzle, .. } => {
             // The surface is reached up to the end of the last band that the copy touches.

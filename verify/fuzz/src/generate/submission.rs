@@ -76,7 +76,7 @@ impl Generator<'_> {
                 ),
                 3 => {
                     let write = self.dice.chance(50);
-                    made.add(&Command::Touch { va: 0, bytes, write }, &[(1, target, offset, write)]);
+                    made.add(&Command::Touch { va: 0, bytes, write, within: false }, &[(1, target, offset, write)]);
                 }
                 _ => made.add(&Command::Pattern { va: 0, bytes, seed: bytes }, &[(1, target, offset, true)]),
             }
@@ -168,7 +168,7 @@ impl Generator<'_> {
                 0 => Command::Nop.encode(&mut words),
                 1 => Command::Fill { va, bytes, pattern: 0 }.encode(&mut words),
                 2 => Command::Copy { source_va, target_va: va, bytes }.encode(&mut words),
-                3 => Command::Touch { va, bytes, write: self.dice.chance(50) }.encode(&mut words),
+                3 => Command::Touch { va, bytes, write: self.dice.chance(50), within: false }.encode(&mut words),
                 4 if self.endless => {
                     Command::Wait { va, value: self.dice.number(3), log: None }.encode(&mut words);
                 }

@@ -163,7 +163,7 @@ impl Process {
                     Content::Filled(seed as u32)
                 }
                 _ => {
-                    Command::Touch { va, bytes, write: false }.encode(words);
+                    Command::Touch { va, bytes, write: false, within: false }.encode(words);
                     self.used(slot, queue, value);
                     continue;
                 }

@@ -230,7 +230,7 @@ impl Client {
                 Content::fresh(Base::Filled(seed as u32))
             }
             _ => {
-                job.listing.push(&Command::Touch { va, bytes, write: true }, &[(1, handle, true)]);
+                job.listing.push(&Command::Touch { va, bytes, write: true, within: false }, &[(1, handle, true)]);
                 Content { touched: held.touched + 1, ..held }
             }
         }
