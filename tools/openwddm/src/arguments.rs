@@ -10,6 +10,7 @@ use dxgk_host::RecoveryPolicy;
 
 use crate::error::RunError;
 use crate::hangs::HangArguments;
+use crate::link::LinkRate;
 use crate::run::{AdapterChoice, Placement, RunOptions, Share, Stage, Terms, Workload, parse_placement, parse_stage};
 use crate::serve::ServeArguments;
 use crate::size::MemorySize;
@@ -87,7 +88,7 @@ pub struct RunArguments {
     #[arg(value_name = "FILE[,priority=CLASS][,budget=SIZE]")]
     pub workloads: Vec<Share>,
     /// Run them against the kernel that `openwddm serve` serves there, as processes of its own: its adapters and their memory are given
-    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["vram", "system", "adapters", "place", "virtual_time", "choices", "trace", "report",
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["vram", "system", "adapters", "place", "virtual_time", "link", "choices", "trace", "report",
         "json", "demotions", "log_submissions", "delay", "level", "limit"])]
     pub connect: Option<PathBuf>,
     /// Video memory of each adapter: bytes, a number with KiB … TiB or KB … TB, or a percentage of the workload's peak
@@ -112,9 +113,14 @@ pub struct RunArguments {
     /// How many steps to replay
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = steps, allow_hyphen_values = true)]
     pub steps: u32,
-    /// Count time instead of spending it: no bytes are stored, so any memory size fits
+    /// Count time instead of spending it: no bytes are stored, so any memory size fits. Where the recording has times (op_ns), its
+    /// operations take these
     #[arg(long)]
     pub virtual_time: bool,
+    /// With --virtual-time: bytes a second between video memory and system memory, each way and both ways at once
+    /// [default: the adapter's cost model, one way at a time]
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+    pub link: Option<LinkRate>,
     /// How victims are chosen
     #[arg(long, value_enum, default_value_t = Policy::Lru)]
     pub policy: Policy,
@@ -205,6 +211,13 @@ impl RunArguments {
                 remedy: "leave out one of the two".to_string(),
             });
         }
+        if self.link.is_some() && !self.virtual_time {
+            return Err(RunError::Argument {
+                argument: "--link".to_string(),
+                problem: "in real time copies are as fast as this computer, which takes no rate".to_string(),
+                remedy: "give --virtual-time, too, or leave it out".to_string(),
+            });
+        }
         if let Some(twice) = self.stages.iter().enumerate().find(|(at, stage)| self.stages[..*at].contains(stage)) {
             return Err(RunError::Argument {
                 argument: "--stage".to_string(),
@@ -227,6 +240,7 @@ impl RunArguments {
             stages: self.stages,
             steps: self.steps,
             virtual_time: self.virtual_time,
+            link: self.link,
             policy: self.policy,
             choices: self.choices,
             recovery,
@@ -256,6 +270,7 @@ pub fn default_run() -> RunOptions {
         stages: Vec::new(),
         steps: 2,
         virtual_time: false,
+        link: None,
         constants: None,
         policy: Policy::Lru,
         choices: Vec::new(),

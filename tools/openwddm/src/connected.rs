@@ -82,6 +82,7 @@ pub fn run(
                     keeps_submissions: false,
                     ahead_bytes: None,
                     constant_bytes: options.constants,
+                    recorded_times: false,
                 };
                 let watcher = &watcher;
                 scope.spawn(move || drive(workload, link as Arc<_>, drive_options, &mut { watcher }, cancel))
@@ -115,7 +116,7 @@ fn outcomes(workloads: &[(Workload, Terms)], driven: &[Driven], verify: bool) ->
             "{}: {ops} operations in {steps} steps, {time}; {verdict}",
             printable::line(workload.name())
         );
-        for said in Imported::of(workload).iter().flat_map(Imported::sentences) {
+        for said in Imported::of(workload, false).iter().flat_map(Imported::sentences) {
             let _ = writeln!(text, "  {}", printable::line(&said));
         }
     }

@@ -1,4 +1,4 @@
-//! How each recording became a workload: operations, work left out and why, times that no run uses.
+//! How each recording became a workload: operations, work left out and why, times and whether the run uses them.
 //!
 //! The importer counts ([`replay::Import`]); here the counts become fields of the JSON and sentences, the same for the table, the
 //! report and a run elsewhere. Called by `run` and `connected` (making), `table` and `report` (telling).
@@ -50,9 +50,9 @@ pub struct Omission {
 }
 
 impl Imported {
-    /// The account of a workload; `None`: it is exactly what its recording says.
+    /// The account of a workload, of whose times the run has use or not; `None`: it is exactly what its recording says.
     #[must_use]
-    pub fn of(workload: &Workload) -> Option<Imported> {
+    pub fn of(workload: &Workload, uses_times: bool) -> Option<Imported> {
         let import = workload.import();
         let is_derived = workload.source() == SourceKind::ExecutionTrace;
         if !is_derived && import.source.is_none() && import.op_ns.is_none() {
@@ -70,7 +70,7 @@ impl Imported {
             left_out: import.left_out.iter().map(Omission::of).collect(),
             // The importer has refused times whose sum does not fit.
             recorded_ns: import.op_ns.as_ref().map(|times| times.iter().sum()),
-            recorded_times_used: import.op_ns.as_ref().map(|_| false),
+            recorded_times_used: import.op_ns.as_ref().map(|_| uses_times),
         })
     }
 
@@ -89,11 +89,13 @@ impl Imported {
         }
         sentences.extend(self.source.as_ref().map(|source| format!("recorded by its own account: {source}")));
         sentences.extend(self.left_out.iter().map(|omission| omission.sentence(self.kernels)));
-        sentences.extend(
-            self.recorded_ns.map(|ns| {
-                format!("its times, {} for all operations, are not used: this run has its own", duration(ns))
-            }),
-        );
+        sentences.extend(self.recorded_ns.map(|ns| {
+            let used = match self.recorded_times_used {
+                Some(true) => "are those of this run",
+                _ => "are not used: in real time operations take what they take, --virtual-time uses them",
+            };
+            format!("its times, {} for all operations of a step, {used}", duration(ns))
+        }));
         sentences
     }
 }
@@ -148,6 +150,9 @@ mod tests {
             recorded_ns: Some(7_285_465_648),
             ..Imported::default()
         };
+        let used = Imported { recorded_times_used: Some(true), ..imported.clone() };
+        let last = "its times, 7.29 s for all operations of a step, are those of this run";
+        assert_eq!(used.sentences().last().map(String::as_str), Some(last));
         assert_eq!(
             imported.sentences(),
             [
@@ -155,7 +160,7 @@ mod tests {
                 "17 of 812 kernels left out: no tensors",
                 "5 of 812 kernels left out: on another device",
                 "kernels of 2 compiled graphs left out: not in the recording; at least 9 storages come from them, 2.00 MiB",
-                "its times, 7.29 s for all operations, are not used: this run has its own",
+                "its times, 7.29 s for all operations of a step, are not used: in real time operations take what they take, --virtual-time uses them",
             ]
         );
     }

@@ -31,6 +31,7 @@ pub mod entry;
 pub mod error;
 pub mod hangs;
 pub mod imported;
+pub mod link;
 pub mod metrics;
 pub mod outcome;
 pub mod output;

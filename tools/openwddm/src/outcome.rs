@@ -69,8 +69,15 @@ pub struct Summary {
     pub per_step: Vec<StepSummary>,
     /// From the first submission to the last completion.
     pub elapsed_ns: u64,
-    /// Time that the same work takes when nothing is ever paged.
+    /// Time that the same work takes when nothing is ever paged: where the recordings have times and the run uses them, the sum of
+    /// these over the completed operations.
     pub ideal_ns: u64,
+    /// With such times: `ideal_ns` as a share of `elapsed_ns`, in millionths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded_ideal_millionths: Option<u64>,
+    /// With `--link`: bytes in a microsecond each way, both ways at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_bytes_per_us: Option<u64>,
     /// Time in which the compute queue waited for paging.
     pub stall_ns: u64,
     /// Signals of fences, by GPU and CPU.
@@ -295,6 +302,9 @@ pub struct StepSummary {
     pub elapsed_ns: u64,
     /// As in [`Summary`].
     pub stall_ns: u64,
+    /// With recorded times of a single workload: their sum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ideal_ns: Option<u64>,
 }
 
 /// The recording of an adapter. Both lists count nanoseconds of the same clock.

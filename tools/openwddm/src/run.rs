@@ -14,6 +14,7 @@ mod setup;
 mod share;
 mod stages;
 mod summary;
+mod times;
 
 pub use place::{AdapterChoice, parse_placement};
 pub use replay::{Placement, Stage};
@@ -30,6 +31,7 @@ use replay::{DriveError, DriveOptions, Observer, ResidencyPolicy, round_trip_ns}
 use crate::arguments::{BenchArguments, Choice, Policy};
 use crate::console::{self, Out};
 use crate::error::RunError;
+use crate::link::LinkRate;
 use crate::outcome::Outcome;
 use crate::progress::Progress;
 use crate::run::numbers::Numbers;
@@ -75,6 +77,8 @@ pub struct RunOptions {
     pub steps: u32,
     /// Virtual time: no bytes stored.
     pub virtual_time: bool,
+    /// In virtual time: the rate of the bus, each way and both at once; `None`: as the adapter's cost model has it.
+    pub link: Option<LinkRate>,
     /// How victims are chosen.
     pub policy: Policy,
     /// Choices of the memory manager that differ from the profile's.
@@ -169,6 +173,7 @@ fn execute_at(
         keeps_submissions,
         ahead_bytes,
         constant_bytes,
+        recorded_times: options.virtual_time,
     };
     // Before the workloads create queues, so that the logs of all queues are long.
     host.trace_fences(options.recorded);

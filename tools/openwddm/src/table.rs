@@ -85,6 +85,9 @@ fn memory_rows(rows: &mut Rows, summary: &Summary) {
     rows.add("peak of the workload", bytes_exact(summary.peak_bytes));
     let share = percent(summary.vram_bytes, summary.peak_bytes);
     rows.add("video memory", format!("{}, {share} of the peak", bytes_exact(summary.vram_bytes)));
+    if let Some(rate) = summary.link_bytes_per_us {
+        rows.add("link", format!("{} MB/s each way, both ways at once", grouped(rate)));
+    }
     rows.gap();
     rows.add("paged in", bytes_exact(summary.paged_in_bytes));
     rows.causes(&summary.page_in_by_cause);
@@ -121,6 +124,13 @@ fn time_rows(rows: &mut Rows, summary: &Summary) {
     rows.add("stalled on paging", format!("{}, {share} of the time", duration(summary.stall_ns)));
     let share = percent(summary.ideal_ns, summary.elapsed_ns);
     rows.add("without paging", format!("{}, so it ran at {share} of the ideal", duration(summary.ideal_ns)));
+    // The first step also brings what is there before: the last one is what a further step takes.
+    if let [_, .., last] = &summary.per_step[..]
+        && let Some(ideal_ns) = last.ideal_ns
+    {
+        let share = percent(ideal_ns, last.elapsed_ns);
+        rows.add("last step", format!("{}, {share} of its ideal {}", duration(last.elapsed_ns), duration(ideal_ns)));
+    }
     rows.gap();
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn replayed(
         keeps_submissions: false,
         ahead_bytes: None,
         constant_bytes: None,
+        recorded_times: false,
     };
     let driven = drive(workload, link, options, &mut Unheard, &AtomicBool::new(false));
     let driven = driven.map_err(|error| BenchError::Device(error.to_string()))?;

@@ -68,6 +68,9 @@ pub struct DriveOptions {
     /// So many bytes the CPU writes before each operation, which reads them: as programs set the constants of a draw. `None`: none. A
     /// multiple of 8.
     pub constant_bytes: Option<u64>,
+    /// Operations whose times are recorded ([`Workload::op_ns`]) take these in virtual time, and not those of the device's cost model. In
+    /// real time operations take what they take.
+    pub recorded_times: bool,
 }
 
 /// Which storages stay on the residency list between operations.
@@ -281,6 +284,9 @@ impl Driver<'_> {
         let set = union(reads, writes);
         let site = &mut self.sites[here];
         let wait = site.make_resident(at, &set, writes)?;
+        if let Some(ns) = self.workload.op_ns(at.op_index).filter(|_| self.options.recorded_times) {
+            site.queues.lane_mut(site.compute).work(ns);
+        }
         site.hand_constants(&self.content, self.ops)?;
         for id in reads {
             let surface = site.storages.get(*id);

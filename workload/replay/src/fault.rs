@@ -117,16 +117,23 @@ pub enum Fault {
         devices: Vec<String>,
     },
     /// A reference string has times, but not one for each operation.
-    #[error("\"op_ns\" has {times} times, but there are {ops} operations")]
+    #[error("\"op_ns\" has {times} times, but there are {ops} operations: {}", first_without(*.times, *.ops))]
     TimesOfOthers {
         /// How many times there are.
         times: usize,
         /// How many operations.
         ops: usize,
     },
-    /// The times of all operations together exceed 64 bits.
-    #[error("the times in \"op_ns\" add up to more than 2^64 nanoseconds")]
-    TimesOverflow,
+    /// A time of a reference string is none, or cannot be meant.
+    #[error("operation {op}: its time in \"op_ns\" is {value}: {rule}")]
+    WrongTime {
+        /// The operation's number in the step, from 0.
+        op: usize,
+        /// The value as JSON means it, cut where it is long.
+        value: String,
+        /// The rule that it breaks.
+        rule: &'static str,
+    },
     /// More storages or names than an index can hold.
     #[error("{count} {what} are more than an index holds")]
     TooMany {
@@ -202,6 +209,14 @@ pub enum Fault {
     },
 }
 
+/// The operation at which the times of a string end, or the time at which its operations do.
+fn first_without(times: usize, ops: usize) -> String {
+    match times < ops {
+        true => format!("operation {times} has none"),
+        false => format!("the one of number {ops} belongs to none"),
+    }
+}
+
 impl Fault {
     /// The user's remedy for the fault.
     #[must_use]
@@ -236,7 +251,9 @@ impl Fault {
             Fault::TimesOfOthers { .. } => {
                 "give one time for each event that is not a death, or leave \"op_ns\" out".into()
             }
-            Fault::TimesOverflow => "check the unit of the times; they are nanoseconds".into(),
+            Fault::WrongTime { .. } => {
+                "check the unit of the times; give whole nanoseconds from 0 to a day, or leave \"op_ns\" out".into()
+            }
             Fault::TooMany { .. } | Fault::BytesOverflow { .. } => {
                 "check the recorder; no machine has run such a step".into()
             }

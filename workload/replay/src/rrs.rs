@@ -11,11 +11,15 @@
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+use serde_json::Value;
 
 use crate::{Event, Fault, Import, SourceKind, Storage, Workload};
 
 /// Values of the field `format` of such a file; the second has times.
 pub(crate) const FORMATS: [&str; 2] = ["residency-reference-string/1", "residency-reference-string/2"];
+
+/// The longest time of one operation, a day: what is longer was counted in another unit.
+pub(crate) const OP_NS_MAX: u64 = 24 * 60 * 60 * 1_000_000_000;
 
 /// Parses the expanded text of a file that one of [`FORMATS`] marks.
 pub(crate) fn parse(name: &str, text: &[u8], format: &str) -> Result<Workload, Fault> {
@@ -28,20 +32,44 @@ pub(crate) fn parse(name: &str, text: &[u8], format: &str) -> Result<Workload, F
     let events = document.events.into_iter().map(|Row(event)| event).collect();
     let name = document.model.unwrap_or_else(|| name.to_owned());
     let workload = Workload::new(name, SourceKind::ReferenceString, storages, document.op_names, events)?;
-    if let Some(times) = times.op_ns.as_ref().filter(|times| times.len() != workload.ops()) {
-        return Err(Fault::TimesOfOthers { times: times.len(), ops: workload.ops() });
+    let op_ns = times.op_ns.map(|values| judged(&values, workload.ops())).transpose()?;
+    Ok(workload.with_import(Import { source: times.source, op_ns, ..Import::exact() }))
+}
+
+/// The times of as many operations as there are.
+fn judged(values: &[Value], ops: usize) -> Result<Vec<u64>, Fault> {
+    let mut sum = 0u64;
+    let mut times = Vec::with_capacity(values.len());
+    for (op, value) in values.iter().enumerate() {
+        let wrong = |rule| Fault::WrongTime { op, value: shown(value), rule };
+        let ns = value.as_u64().ok_or_else(|| wrong("it is no whole number of nanoseconds from 0 on"))?;
+        if ns > OP_NS_MAX {
+            return Err(wrong("it is more than a day"));
+        }
+        sum = sum.checked_add(ns).ok_or_else(|| wrong("with it the times add up to more than 2^64 nanoseconds"))?;
+        times.push(ns);
     }
-    if times.op_ns.iter().flatten().try_fold(0u64, |sum, ns| sum.checked_add(*ns)).is_none() {
-        return Err(Fault::TimesOverflow);
+    match times.len() {
+        count if count == ops => Ok(times),
+        count => Err(Fault::TimesOfOthers { times: count, ops }),
     }
-    Ok(workload.with_import(Import { source: times.source, op_ns: times.op_ns, ..Import::exact() }))
+}
+
+/// A value as it stands in the file, cut where it is long.
+fn shown(value: &Value) -> String {
+    const SHOWN_MAX: usize = 40;
+    let whole = value.to_string();
+    match whole.char_indices().nth(SHOWN_MAX) {
+        None => whole,
+        Some((end, _)) => format!("{}…", &whole[..end]),
+    }
 }
 
 /// Fields that only the second format has.
 #[derive(Default, serde::Deserialize)]
 struct Times {
     source: Option<String>,
-    op_ns: Option<Vec<u64>>,
+    op_ns: Option<Vec<Value>>,
 }
 
 #[derive(serde::Deserialize)]

@@ -88,6 +88,22 @@ impl Workload {
         Ok(Workload { name, source, storages, lifetimes, op_names, events, import: Import::exact() })
     }
 
+    /// With recorded times: nanoseconds that an operation takes with memory enough, by its number in the step.
+    #[must_use]
+    pub fn op_ns(&self, op_index: u32) -> Option<u64> {
+        self.import().op_ns.as_ref()?.get(op_index as usize).copied()
+    }
+
+    /// With recorded times: nanoseconds that the first `ops` operations of joined steps take with memory enough; saturates.
+    #[must_use]
+    pub fn recorded_ns(&self, ops: u64) -> Option<u64> {
+        let times = self.import().op_ns.as_ref()?;
+        let (steps, rest) = (ops / times.len() as u64, ops % times.len() as u64);
+        let sum = |times: &[u64]| times.iter().fold(0u64, |sum, ns| sum.saturating_add(*ns));
+        // CAST: fewer than the operations of a step.
+        Some(sum(times).saturating_mul(steps).saturating_add(sum(&times[..rest as usize])))
+    }
+
     /// The workload with its importer's account of the recording.
     #[must_use]
     pub fn with_import(self, import: Import) -> Workload {

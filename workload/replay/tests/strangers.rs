@@ -89,17 +89,38 @@ fn times_of_a_reference_string_are_read_and_judged() {
     assert_eq!(timed.import().op_ns, Some(vec![5, 0]));
     assert_eq!(timed.import().source.as_deref(), Some("measured on a lathe"));
     assert_eq!((timed.events(), timed.storages()), (first.events(), first.storages()));
+    assert_eq!((timed.op_ns(0), timed.op_ns(1), timed.op_ns(2), first.op_ns(0)), (Some(5), Some(0), None, None));
+    let of = |ops| timed.recorded_ns(ops);
+    assert_eq!((of(0), of(1), of(2), of(3), of(u64::MAX)), (Some(0), Some(5), Some(5), Some(10), Some(u64::MAX)));
+    assert_eq!(first.recorded_ns(2), None);
     for (times, count) in [("[5]", 1), ("[5, 0, 7]", 3), ("[]", 0)] {
         let fault = string(2, &format!(r#", "op_ns": {times}"#)).unwrap_err();
         assert!(matches!(fault, Fault::TimesOfOthers { times, ops: 2 } if times == count), "{fault}");
         assert!(fault.remedy().contains("each event that is not a death"), "{}", fault.remedy());
     }
-    for times in ["[-1, 2]", "[0.5, 2]", "[\"1\", 2]", "7"] {
-        let fault = string(2, &format!(r#", "op_ns": {times}"#)).unwrap_err();
-        assert!(matches!(fault, Fault::WrongValue { line: 2, column: 1.., .. }), "{times}: {fault}");
+    let not_a_list = string(2, r#", "op_ns": 7"#).unwrap_err();
+    assert!(matches!(not_a_list, Fault::WrongValue { line: 2, column: 1.., .. }), "{not_a_list}");
+    let day = 24 * 60 * 60 * 1_000_000_000u64;
+    for (times, wrong) in [
+        ("[-1, 2]", (0, "-1")),
+        ("[0.5, 2]", (0, "0.5")),
+        ("[1, \"1\"]", (1, "\"1\"")),
+        ("[1, [[2]]]", (1, "[[2]]")),
+        (&format!("[{day}, {}]", day + 1), (1, "86400000000001")),
+        ("[1, 1e30]", (1, "1e+30")),
+    ] {
+        match string(2, &format!(r#", "op_ns": {times}"#)).unwrap_err() {
+            Fault::WrongTime { op, value, .. } => assert_eq!((op, &value[..]), wrong),
+            other => panic!("{times}: {other}"),
+        }
     }
-    let most = u64::MAX;
-    assert!(matches!(string(2, &format!(r#", "op_ns": [{most}, 1]"#)), Err(Fault::TimesOverflow)));
+    // The longest times that there can be, until their sum leaves 64 bits: number 213,503 does.
+    let many = vec![day.to_string(); 220_000].join(",");
+    let fault = string(2, &format!(r#", "op_ns": [{many}]"#)).unwrap_err();
+    assert!(matches!(fault, Fault::WrongTime { op: 213_503, .. }), "{fault}");
+    assert!(fault.to_string().contains("add up to more than 2^64"), "{fault}");
+    let long = string(2, &format!(r#", "op_ns": ["{}", 1]"#, "ä".repeat(200))).unwrap_err().to_string();
+    assert!(long.contains("ä…") && long.len() < 200, "{long}");
     assert!(
         string(1, r#", "op_ns": "whatever""#).is_ok(),
         "the first format has no such field, and others are ignored"

@@ -91,6 +91,7 @@ impl Recorder {
             paged_out_bytes: bytes(Move::PageOut),
             discarded_bytes: bytes(Move::Discard),
             elapsed_ns: now_ns.saturating_sub(state.step_began_ns),
+            ideal_ns: None,
             stall_ns: wait_ns - state.stall_began_ns,
         };
         state.per_step.push(step);

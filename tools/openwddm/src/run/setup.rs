@@ -8,7 +8,7 @@ use replay::{ContentMode, Stage};
 
 use crate::error::RunError;
 use crate::run::recorders::{Listener, Recorders};
-use crate::run::{AdapterChoice, RunOptions, Terms, budget, stages};
+use crate::run::{AdapterChoice, RunOptions, Terms, budget, stages, times};
 
 /// System memory of a process beside its storages: rings, command memory, reports.
 const PROCESS_SYSTEM_BYTES: u64 = 16 << 20;
@@ -43,7 +43,7 @@ impl Setup {
     /// Judges the arguments against the workloads.
     ///
     /// # Errors
-    /// An unknown profile, a stage that it has not, a choice that cannot be made, too little video memory for one page or for the largest
+    /// Times that no clock counts to, an unknown profile, a stage that it has not, a choice that cannot be made, too little video memory for one page or for the largest
     /// operation, or too small a budget.
     pub fn judge(
         options: &RunOptions,
@@ -51,6 +51,7 @@ impl Setup {
         stage: Option<Stage>,
     ) -> Result<Setup, RunError> {
         let each = || workloads.iter().map(|(workload, _)| workload);
+        times::judge(options, workloads)?;
         let peak_bytes = each().map(|workload| workload.peak_bytes(options.steps)).fold(0, u64::saturating_add);
         let adapters = match &options.adapters[..] {
             [] => vec![Planned::judge(options, (0, None), each(), peak_bytes, stage)?],
@@ -183,6 +184,10 @@ impl Planned {
                 remedy: format!("`openwddm adapters {}` says what it chooses", profile.name),
             })?;
         }
+        let profile = match options.link {
+            None => profile,
+            Some(link) => Profile { timing: profile.timing.with_link(link.bytes_per_us), ..profile },
+        };
         let page = profile.segment_page_bytes();
         let own = chosen.and_then(|choice| choice.vram);
         let asked = own.unwrap_or(options.vram).bytes(peak_bytes);

@@ -8,7 +8,7 @@ use super::play::Played;
 use super::recorders::Recorders;
 use super::setup::{self, Setup};
 use super::share::Terms;
-use super::{RunOptions, stages, title};
+use super::{RunOptions, stages, times, title};
 use crate::arguments::Policy;
 use crate::imported::Imported;
 use crate::outcome::{AdapterSummary, Constants, ProcessSummary, Summary};
@@ -40,6 +40,13 @@ pub(super) fn summary(
         // The kernel holds a queue while what was submitted before still runs: that part is no stall.
         counted.stall_ns = counted.stall_ns.min(elapsed_ns.saturating_sub(counted.ideal_ns));
     }
+    let recorded_ns = times::ideal_ns(options, workloads, played);
+    // The compute queue's busy time is nearly the same: with it the commands that frame the operations.
+    counted.ideal_ns = recorded_ns.unwrap_or(counted.ideal_ns);
+    if let (Some(_), [(workload, _)]) = (recorded_ns, workloads) {
+        let step_ns = workload.recorded_ns(workload.ops() as u64);
+        counted.per_step.iter_mut().for_each(|step| step.ideal_ns = step_ns);
+    }
     Summary {
         workload: title(workloads),
         adapter: setup.profile_name(),
@@ -63,7 +70,9 @@ pub(super) fn summary(
             .collect(),
         seed: options.seed,
         elapsed_ns,
-        imports: workloads.iter().filter_map(|(workload, _)| Imported::of(workload)).collect(),
+        recorded_ideal_millionths: recorded_ns.map(|ns| times::millionths(ns, elapsed_ns)),
+        link_bytes_per_us: options.link.map(|link| link.bytes_per_us),
+        imports: workloads.iter().filter_map(|(workload, _)| Imported::of(workload, options.virtual_time)).collect(),
         constants: options.constants.map(|_| constants(played)),
         processes,
         displaced: recorders.displaced(),
