@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Only time is here: the content of a transfer is moved when it is issued, which nothing can see before the signal. Copies by virtual
-//! address take the whole engine, one after the other. Called by `ticking`.
+//! address take the whole engine, one after the other. A queue that is preempted, suspended or taken out leaves what it has issued under
+//! way: the engine's next command that needs empty lanes waits for it, of whichever queue. Called by `ticking`.
 
 use softgpu_spec::bus::PAGE_BYTES;
 

@@ -86,11 +86,24 @@ fn queues_that_share_an_engine_have_its_time_between_them() {
 }
 
 #[test]
+fn work_takes_its_time_and_the_memory_within_it_none() {
+    let mut rig = mapped(DataMode::Stored, false);
+    Word::store(rig.system.word(0x1_0000), 41);
+    let within = Command::Touch { va: SYSTEM, bytes: 2 * PAGE, write: true, within: true };
+    rig.push(&[Command::Work { ns: 7_000_001 }, within]);
+    rig.gpu.tick(7_000_000);
+    assert_eq!(rig.word(0x1_0000), 41, "its time is not over");
+    rig.gpu.tick(7_000_001);
+    assert_eq!((rig.word(0x1_0000), busy(&rig, 0)), (42, 7_000_001));
+}
+
+#[test]
 fn in_real_time_what_moves_bytes_counts() {
     let mut rig = mapped(DataMode::Stored, true);
     {
         let _running = rig.gpu.run_threads();
-        rig.push(&[FILL, FILL, Command::Complete { value: 1 }]);
+        // Without virtual time work takes none.
+        rig.push(&[FILL, Command::Work { ns: u64::MAX }, FILL, Command::Complete { value: 1 }]);
         let began = std::time::Instant::now();
         while rig.pop().0 != record::COMPLETED {
             assert!(began.elapsed().as_secs() < 60, "it does not end");
