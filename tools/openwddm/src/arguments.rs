@@ -8,6 +8,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use dxgk_host::RecoveryPolicy;
 
+use crate::bound_command::BoundArguments;
 use crate::error::RunError;
 use crate::hangs::HangArguments;
 use crate::link::LinkRate;
@@ -33,6 +34,8 @@ pub struct Arguments {
 pub enum Command {
     /// Replay a recorded workload against a memory size; report the memory that moved, the causes, and the waits.
     Run(Box<RunArguments>),
+    /// Compute the fewest bytes that any memory manager moves for a recorded workload in a memory size, and how far LRU is from it.
+    Bound(BoundArguments),
     /// List the adapter profiles, or start one and say what it has: segments, memory, engines, capabilities.
     Adapters(AdaptersArguments),
     /// Measure the time from the signal of a fence until its waiter knows, path by path.
@@ -286,7 +289,8 @@ pub fn default_run() -> RunOptions {
     }
 }
 
-fn steps(text: &str) -> Result<u32, String> {
+/// A number of steps.
+pub(crate) fn steps(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(steps @ 1..=STEPS_MAX) => Ok(steps),
         _ => Err(format!("give a whole number from 1 to {STEPS_MAX}")),

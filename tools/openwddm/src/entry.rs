@@ -9,6 +9,7 @@ use clap::Parser;
 
 use crate::adapters::adapters;
 use crate::arguments::{Arguments, Command, default_run};
+use crate::bound_command::bound;
 use crate::connected;
 use crate::console::{Out, complain};
 use crate::error::RunError;
@@ -49,6 +50,10 @@ fn command(command: Option<Command>, out: &mut Out) -> Result<u8, RunError> {
             None => run_here(&run.options()?, out),
             Some(socket) => run_there(&run.options()?, &socket, out),
         },
+        Some(Command::Bound(arguments)) => {
+            out.print(&bound(&arguments)?)?;
+            Ok(0)
+        }
         Some(Command::Serve(arguments)) => serve(&arguments, out),
         Some(Command::Top(arguments)) => top(&arguments, &cancel(), out),
         Some(Command::Adapters(asked)) => {

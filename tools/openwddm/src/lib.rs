@@ -8,6 +8,7 @@
 //! main → entry → arguments            words become options, or a refusal
 //!          │
 //!          ├→ adapters             what a profile has, asked of the started kernel
+//!          ├→ bound_command        the fewest bytes for a workload (`bound`)
 //!          ├→ present              pictures on a display
 //!          ├→ serve                a kernel for other processes; → metrics, its figures (`activity`)
 //!          ├→ top                  what such a kernel does (`activity`)
@@ -25,6 +26,7 @@
 
 pub mod adapters;
 pub mod arguments;
+pub mod bound_command;
 pub mod connected;
 pub mod console;
 pub mod entry;

@@ -267,7 +267,8 @@ pub(crate) fn residency(options: &RunOptions) -> ResidencyPolicy {
     }
 }
 
-fn open(workload: &Workload) -> Result<replay::Workload, RunError> {
+/// Opens a workload.
+pub(crate) fn open(workload: &Workload) -> Result<replay::Workload, RunError> {
     match workload {
         Workload::Bundled => replay::Workload::from_bytes("gpt.cpu (bundled)", BUNDLED).map_err(|fault| {
             RunError::Kernel { problem: format!("the bundled workload does not open: {fault}"), remedy: fault.remedy() }

@@ -6,7 +6,7 @@ use crate::program::Program;
 use crate::search::{Effort, SearchError, least_cost};
 
 /// Most operations of all steps together: the program keeps some hundred bytes for each.
-pub const OPERATIONS_MAX: u64 = 4_000_000;
+pub const OPERATIONS_MAX: u64 = 1_000_000;
 
 /// Most bytes of all stretches together: sums of them, and of what they cost, fit 64 bits.
 const STRETCH_BYTES_MAX: u128 = 1 << 61;

@@ -53,4 +53,4 @@ mod time;
 
 pub use bound::{Bound, BoundError, OPERATIONS_MAX, fewest_bytes};
 pub use search::Effort;
-pub use time::{LeastTime, least_time};
+pub use time::{LeastTime, Link, least_time};
