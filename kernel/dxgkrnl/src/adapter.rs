@@ -4,7 +4,7 @@
 //! - Files of this room alone add methods to [`Adapter`] and borrow two of its parts at once; its fields are private. Whatever a part decides
 //!   by its own state alone is the part's, in a module beside this one, which imports neither `adapter` nor `machine`.
 //! - A call and the machine ask an adapter by methods that say what for. An adapter knows no other one and calls neither of them: what it has
-//!   for them are answers, effects in `Cx`, and news that the machine takes (`sync`).
+//!   for them are answers, effects in `Cx`, and news that the machine takes (`sync`, `due`).
 //!
 //! An adapter settles after each turn: it carries out the waits that were released during the turn (answers, queues that go
 //! on, paging work), which may release more, until nothing is due. `due` has the news and the order.

@@ -34,6 +34,16 @@ pub struct ContextAllocation {
     pub flags: ContextAllocationFlags,
 }
 
+impl ContextHost<'_> {
+    /// A work of a request. It is queued behind the driver's call; a driver that panics in that call takes it along.
+    fn take_over(&mut self, work: Option<Work<FenceId>>) {
+        self.works.extend(work.map(|mut work| {
+            work.accept();
+            work
+        }));
+    }
+}
+
 impl ContextRequests for ContextHost<'_> {
     // spec: memory §7.5
     fn create(&mut self, create: CreateContextAllocation) -> Result<OsContextAllocation, DriverStatus> {
@@ -63,7 +73,7 @@ impl ContextRequests for ContextHost<'_> {
             .map_err(|_| DriverStatus::InvalidParameter("a context allocation that breaks a rule, or has no memory"))?;
         // spec: memory §5.1: resident whenever a context of the device is scheduled, so it stands on the device's list
         match self.vidmm.make_resident(self.device, &[vidmm]) {
-            Ok(work) => self.works.extend(work),
+            Ok(work) => self.take_over(work),
             Err(_) => {
                 assert!(self.vidmm.destroy_allocation(vidmm, &[]).is_none(), "no work has used it");
                 return Err(DriverStatus::NoMemory("no room for a context allocation"));
@@ -100,7 +110,7 @@ impl ContextRequests for ContextHost<'_> {
             .vidmm
             .map_for_driver(self.space, request)
             .map_err(|_| DriverStatus::InvalidParameter("no such address for a context allocation"))?;
-        self.works.extend(work);
+        self.take_over(work);
         Ok(va)
     }
 
@@ -108,7 +118,8 @@ impl ContextRequests for ContextHost<'_> {
     fn update(&mut self, allocation: OsContextAllocation, private_data: &[u8]) -> Result<(), DriverStatus> {
         let known = self.find(allocation)?;
         // The driver hears of it when a quiesced device has its list back, with its turn.
-        self.works.extend(self.vidmm.update_context_allocation(known.vidmm, private_data.to_vec()));
+        let work = self.vidmm.update_context_allocation(known.vidmm, private_data.to_vec());
+        self.take_over(work);
         Ok(())
     }
 }

@@ -14,7 +14,7 @@
 //! It is not the paging ring's queue of ends that wait for its works, and it decides nothing but the order of ended waits.
 //! It asks no other part.
 //!
-//! What holds between calls of the machine: all four queues are empty. `Machine::check_invariants` holds it.
+//! What holds between calls of the machine: all four queues are empty. `Machine::check_invariants` checks it.
 
 mod order;
 mod waiter;

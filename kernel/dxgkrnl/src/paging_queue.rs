@@ -239,11 +239,15 @@ impl PagingQueues {
         numbers.into_iter().map(satisfy).collect()
     }
 
-    /// Finds a queue that a process may name and that is not listed for its device, or a listed one that is not such.
+    /// Finds a queue that a process may name and that is not listed for its device, or a listed one that is not such, or
+    /// whose device is not there.
     ///
     /// # Errors
     /// It.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self, is_there: impl Fn(DeviceNumber) -> bool) -> Result<(), String> {
+        if let Some(device) = self.of_devices.keys().find(|device| !is_there(**device)) {
+            return Err(format!("{device:?} has gone, and paging queues are listed for it"));
+        }
         let is_of =
             |device, number| self.known.get(number).is_some_and(|queue| queue.device == device && !queue.doomed);
         let mut listed =

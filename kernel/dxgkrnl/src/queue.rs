@@ -1,5 +1,5 @@
-//! Hardware queues and their contexts (sync §2.5, §3.11): which there are, what each was made as, and the work that the kernel has fed them
-//! (`feed`); with their doorbells (`doorbell`), which are owners of their own. Which packets a queue holds is the scheduler's (`vidsch`);
+//! Hardware queues and their contexts (sync §2.5, §3.11): which there are and what each was made as (`hardware`), the work that the
+//! kernel has fed them (`feed`), and their doorbells (`doorbell`); each is an owner of its own. Which packets a queue holds is the scheduler's (`vidsch`);
 //! `adapter::queue` creates and destroys queues in the driver, feeds them, and has them wait and signal.
 
 mod doorbell;

@@ -18,8 +18,10 @@ impl Adapter {
         (ContextHost::new(&mut self.vidmm, device, space, by_address), &mut self.driver)
     }
 
-    /// Queues what a driver's requests have decided.
-    pub(super) fn queue_context_works(&mut self, cx: &mut Cx<'_>, process: ProcessId, works: Vec<Work<FenceId>>) {
+    /// Queues works that were decided together, in their order.
+    pub(super) fn queue_works(&mut self, cx: &mut Cx<'_>, process: ProcessId, mut works: Vec<Work<FenceId>>) {
+        // A driver that panics at one of them takes the others along: their loss is no second bug.
+        works.iter_mut().for_each(Work::accept);
         for work in works {
             self.queue_work(cx, process, None, Some(work), Vec::new());
         }

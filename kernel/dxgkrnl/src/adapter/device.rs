@@ -63,7 +63,7 @@ impl Adapter {
         let created = driver.create_device(&mut host, create);
         let (made, works) = (asked.made, asked.works);
         // What was decided is carried out in any case: a refusal takes it back behind it.
-        self.queue_context_works(cx, process, works);
+        self.queue_works(cx, process, works);
         // spec: memory §7.1
         let checked = created.map_err(from_driver).and_then(|(kmd, info)| {
             let sound = check_device_info(self.vidmm.segments(), &info);

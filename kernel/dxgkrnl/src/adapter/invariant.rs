@@ -82,8 +82,9 @@ impl Adapter {
 
     fn check_devices(&self) -> Checked {
         let is_there = |device| self.owners.facts_of(device).is_some();
-        let checked = self.queues.check(is_there).and_then(|()| self.packets.check_contexts());
-        let checked = checked.and_then(|()| self.memory.paging_queues.check()).and_then(|()| self.owners.check());
+        let checked = self.queues.check(is_there).and_then(|()| self.packets.check_contexts(is_there));
+        let checked =
+            checked.and_then(|()| self.memory.paging_queues.check(is_there)).and_then(|()| self.owners.check());
         let fault = checked.err();
         ensure(fault.is_none(), "devices", || fault.unwrap_or_default())
     }

@@ -1,6 +1,5 @@
 //! The paging ring when the hardware has lost everything that it was given (memory §8.4, sync §4.4): the kernel does its own part of the
-//! works that
-//! `paging` gives up, and the ring goes on under a new context, queue and fence of the driver.
+//! works that `paging` gives up, and the ring goes on under a new context, queue and fence of the driver.
 
 use vidmm::{HeldRange, Operation, PowerUp, WindowPages, Work};
 use wddm_types::ProcessId;
@@ -112,13 +111,11 @@ impl Adapter {
             let (root, entries) = self.vidmm.root_table(space);
             addressing.set_root_page_table(self.memory.ring.context(), root, entries);
         }
-        let PowerUp { paging_process, processes } = self.vidmm.power_up();
+        let PowerUp { paging_process, mut processes } = self.vidmm.power_up();
+        // From here on a driver that fails, or panics, takes them along: nothing translates by these tables any more.
+        processes.iter_mut().for_each(Work::accept);
         let tables = paging_process.map(Work::into_operations).unwrap_or_default();
-        if let Err(why) = self.begin_queue(cx, tables) {
-            // The adapter stops: nothing translates by these tables any more.
-            processes.into_iter().for_each(Work::abandon);
-            return Err(why);
-        }
+        self.begin_queue(cx, tables)?;
         // The packets of the old queue are over: their works were given up with the ring.
         self.vidsch.queues.destroy_queue(old_vidsch).abandon();
         self.defer_fence(old_progress);

@@ -129,11 +129,11 @@ impl Adapter {
             return self.life.running();
         }
         self.vidsch.engine_power.all_have_power();
-        let PowerUp { paging_process, processes } = self.vidmm.power_up();
+        let PowerUp { paging_process, mut processes } = self.vidmm.power_up();
+        // From here on a driver that fails, or panics, takes them along: nothing translates by these tables any more.
+        processes.iter_mut().for_each(Work::accept);
         let tables = paging_process.map(Work::into_operations).unwrap_or_default();
         if self.execute_now(cx, tables).is_err() || self.show_buffers_again(cx).is_err() {
-            // The adapter stops: nothing translates by these tables any more.
-            processes.into_iter().for_each(Work::abandon);
             self.stop(cx, "the page tables of the paging process could not be written".into());
             return self.life.running();
         }

@@ -6,7 +6,7 @@
 //! cost a call that finds nothing due as much as the steps themselves.
 //!
 //! Where the reason of a place is not known to be needed, it still is the place: the pinned runs of the simulator hold it. A change
-//! that wants another order breaks the row first and sees what fails.
+//! that wants another order changes the walk first and sees what fails.
 
 /// A step of settling, with the reason for its place. One that occurs in several places has a name for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +160,7 @@ mod tests {
 
     /// Steps 1 to 3 of the decision's table.
     const MEMORY: [SettleStep; 3] = [SettleStep::ReapPaging, SettleStep::BuryDead, SettleStep::PumpPaging];
-    /// SettleStep 4 where nothing has happened.
+    /// Step 4 where nothing has happened.
     const WORK: [SettleStep; 6] = [
         SettleStep::PumpPackets,
         SettleStep::ReadAwaitedFlips,

@@ -114,11 +114,14 @@ impl Packets {
         self.of_devices.get(&device).into_iter().flatten().copied()
     }
 
-    /// Finds a context that is not listed for its device, or a listed one that is not there.
+    /// Finds a context that is not listed for its device, or a listed one that is not there, or whose device is not.
     ///
     /// # Errors
     /// It.
-    pub fn check_contexts(&self) -> Result<(), String> {
+    pub fn check_contexts(&self, is_there: impl Fn(DeviceNumber) -> bool) -> Result<(), String> {
+        if let Some(device) = self.of_devices.keys().find(|device| !is_there(**device)) {
+            return Err(format!("{device:?} has gone, and packet contexts are listed for it"));
+        }
         let is_of = |device, number| self.contexts.get(number).is_some_and(|known| known.facts.device == device);
         let mut listed =
             self.of_devices.iter().flat_map(|(device, of)| of.iter().map(move |number| (*device, *number)));

@@ -1,5 +1,5 @@
 //! Whether a tool traces native fences, and which logs queues get for that (sync §3.14). `fence_log` makes the logs and reads them. Of queues and contexts
-//! that the kernel feeds, which have no logs, it tells a tool itself.
+//! that the kernel feeds, which have no logs, this module tells a tool itself.
 
 use events::Event;
 use gpu_fence::FenceId;

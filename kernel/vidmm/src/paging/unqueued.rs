@@ -1,7 +1,6 @@
 //! The debt of a decided work. VidMm's books have moved on with the work, so the hardware has to follow: a work that gets lost leaves an
 //! allocation where no page of it is, and nothing says so. [`Unqueued`] panics when it is dropped with its work (decision 0040). The ways
-//! out are [`Work::accept`] and [`Work::into_operations`], for a caller that carries the work out, and [`Work::abandon`], for one whose
-//! adapter has stopped.
+//! out are [`Work::accept`] and [`Work::into_operations`], for a caller that carries the work out.
 
 use super::Work;
 use crate::operation::Operation;
@@ -19,7 +18,7 @@ impl Unqueued {
 
 impl Drop for Unqueued {
     fn drop(&mut self) {
-        assert!(!self.0, "a decided work got lost: carry it out, or abandon it");
+        assert!(!self.0, "a decided work got lost: queue it, or carry it out");
     }
 }
 
@@ -33,11 +32,6 @@ impl<F> Work<F> {
     pub fn into_operations(mut self) -> Vec<Operation> {
         self.accept();
         self.operations
-    }
-
-    /// The adapter has stopped: no hardware has to follow any more.
-    pub fn abandon(mut self) {
-        self.accept();
     }
 }
 
@@ -54,10 +48,9 @@ mod tests {
     }
 
     #[test]
-    fn a_decided_work_is_carried_out_or_abandoned() {
+    fn a_decided_work_is_carried_out() {
         decided().accept();
         assert_eq!(decided().into_operations(), []);
-        decided().abandon();
         drop(Unqueued::default());
     }
 

@@ -113,9 +113,11 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         process: ProcessId,
-        works: Vec<(Option<vidmm::Work<FenceId>>, Option<vidmm::AllocationId>)>,
+        mut works: Vec<(Option<vidmm::Work<FenceId>>, Option<vidmm::AllocationId>)>,
         mut gone: Option<Gone>,
     ) {
+        // A driver that panics at one of them takes the others along: their loss is no second bug.
+        works.iter_mut().filter_map(|(work, _)| work.as_mut()).for_each(vidmm::Work::accept);
         let last = works.len();
         for (nth, (work, dead)) in works.into_iter().enumerate() {
             let destroys = if nth + 1 == last { gone.take() } else { None };

@@ -117,7 +117,7 @@ impl Adapter {
         let created = packets.create_context(&mut host, create);
         let (allocations, works) = (asked.made, asked.works);
         // What was decided is carried out in any case: a refusal takes it back behind it.
-        self.queue_context_works(cx, process, works);
+        self.queue_works(cx, process, works);
         match created {
             Ok((kmd, info)) => Ok((allocations, kmd, info)),
             Err(status) => {

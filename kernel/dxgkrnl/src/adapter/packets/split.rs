@@ -198,9 +198,7 @@ impl Adapter {
                     return Err(refusal);
                 }
             };
-            for work in made.work {
-                self.queue_work(cx, process, None, Some(work), Vec::new());
-            }
+            self.queue_works(cx, process, made.work);
             let binding =
                 |bound: &Bound| bound.vidmm.filter(|id| made.needs.contains(id)).map(|id| self.binding_of(id));
             let bindings = entries.iter().map(binding).collect();
@@ -216,9 +214,7 @@ impl Adapter {
             let point = self.portion_point(context, number, number_of_portion);
             let writes = |id| entries.iter().any(|bound| bound.vidmm == Some(id) && bound.write);
             let leaves = self.vidmm.portion_queued(owner, &made.needs, writes, point);
-            for work in leaves {
-                self.queue_work(cx, process, None, Some(work), Vec::new());
-            }
+            self.queue_works(cx, process, leaves);
             self.queue_any(cx, process, None);
             match made.cut {
                 Some(cut) => from = cut,

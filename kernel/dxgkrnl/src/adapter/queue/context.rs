@@ -40,7 +40,7 @@ impl Adapter {
         let created = hardware.create_hw_context(&mut host, create);
         let (made, works) = (asked.made, asked.works);
         // The kernel carries out decided work in any case: a refusal takes it back behind it.
-        self.queue_context_works(cx, self.owners.process_of(device), works);
+        self.queue_works(cx, self.owners.process_of(device), works);
         let kmd = match created {
             Ok(kmd) => kmd,
             Err(status) => {
