@@ -53,7 +53,7 @@ pub const DOORBELLS: u32 = 0x0c0;
 
 /// w: a bit for each engine that is to begin anew. When the write returns they execute nothing, a command under way is left where it is,
 /// and every queue of theirs that is READY or PARKED is forgotten, as by DISABLE; its read pointer stays what it was. Queues that were set
-/// aside or stopped are on no engine, and lose nothing.
+/// aside or stopped are on no engine, and lose nothing. No later command waits for transfers that these engines had issued.
 pub const ENGINE_RESET: u32 = 0x0c8;
 /// r: a bit for each engine of those that only begin anew together, whichever of them is told to; 0: each does by itself.
 pub const RESET_GROUP: u32 = 0x0d0;

@@ -15,6 +15,7 @@ use crate::interrupt::Record;
 use crate::lock;
 use crate::queue::QueueSetup;
 use crate::sharing::contender;
+use crate::wires::Wires;
 
 /// The queue registers: which queue they address, and what was written for each.
 pub(crate) struct Selected {
@@ -264,6 +265,11 @@ impl SoftGpu {
             let here = engines >> face.engine.load(Ordering::Acquire) & 1 == 1;
             if here && matches!(face.state(), queue_state::READY | queue_state::PARKED) {
                 self.disable(queue, true);
+            }
+        }
+        for (number, face) in self.engines.iter().enumerate() {
+            if engines >> number & 1 == 1 {
+                face.ask(|state| state.wires = Wires::default());
             }
         }
     }

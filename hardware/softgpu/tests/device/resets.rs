@@ -52,3 +52,29 @@ fn an_engine_forgets_what_it_has_and_those_that_are_reset_with_it_do_too() {
         }
     }
 }
+
+#[test]
+fn no_command_waits_for_transfers_of_before_a_reset() {
+    // spec: sync §4.4
+    for told in [engine::COPY, engine::COMPUTE] {
+        let timing = CONFIG.timing.with_link(1_000);
+        let config = Config { timing, ..CONFIG };
+        let mut rig = Rig::of(config, Memory::reserve(1 << 20).unwrap(), Arc::new(Pin::default()), true);
+        // To system memory: issued after 1,050 ns, over 64 us later.
+        rig.push(&[Command::CopyPhysical {
+            source_bus: 0x20_0000,
+            target_bus: SYSTEM_BASE + 0x1_0000,
+            bytes: 0x1_0000,
+        }]);
+        rig.gpu.tick(2_000);
+        rig.gpu.write_register(ENGINE_RESET, 1 << told);
+        rig.gpu.write_register(QUEUE_SELECT, 0);
+        rig.gpu.write_register(QUEUE_CONTROL, queue_control::DISABLE);
+        rig.written = 0;
+        rig.enable(0, engine_of(true), RING, true);
+        rig.push(&[Command::Work { ns: 10 }]);
+        let ends = if told == engine::COPY { 2_010 } else { 1_050 + 65_536 + 10 };
+        rig.gpu.tick(2_000);
+        assert_eq!(rig.gpu.next_event(), Some(ends), "engine {told}");
+    }
+}
