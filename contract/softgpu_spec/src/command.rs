@@ -140,8 +140,9 @@ pub enum Command<'a> {
         /// Part of a piece of work whose time a [`Command::Work`] tells: in virtual time it takes none.
         within: bool,
     },
-    /// Work of a known length: in virtual time it takes exactly `ns`, decoding included. The memory that the work uses is named by the
-    /// Touch commands that are `within` it. Without virtual time it does nothing: kernels take what they take.
+    /// Work of a known length: in virtual time it takes exactly `ns`, decoding included. A queue that is suspended in the middle begins it
+    /// anew. From the 65,536th command in a row on that takes nothing, each takes as long as a Nop. The memory that the work uses is named
+    /// by the Touch commands that are `within` it. Without virtual time it does nothing: kernels take what they take.
     Work {
         /// How long it takes, in nanoseconds.
         ns: u64,

@@ -89,6 +89,8 @@ pub(crate) struct EngineState {
     pub(crate) sharing: Sharing,
     /// Virtual time: the transfers that it has issued on a duplex bus.
     pub(crate) wires: Wires,
+    /// Virtual time: how many commands in a row took none by the cost model.
+    pub(crate) timeless: u32,
     /// The log of the owners that it runs.
     pub(crate) log: SchedulingLog,
     /// How many queues have a parked wait at their head.
@@ -113,6 +115,7 @@ impl EngineState {
             last: 0,
             sharing: Sharing::new(Policy::default()),
             wires: Wires::default(),
+            timeless: 0,
             log: SchedulingLog::default(),
             waiting: 0,
             gated: false,

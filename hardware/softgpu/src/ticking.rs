@@ -13,8 +13,11 @@ use crate::mmu::{Access, Flush, Space};
 use crate::timing::Path;
 use crate::wires::{Lane, Range};
 
-/// An engine that does nothing by itself.
+/// An engine that does nothing by itself, and the end of a command that takes longer than there is time.
 const NEVER: u64 = u64::MAX;
+/// So many commands in a row may take no time. Work that branches over 32 bits of them would else never let the clock reach the time at
+/// which its driver looks for work that does not end.
+const TIMELESS_MAX: u32 = 65_535;
 
 impl Clocked for SoftGpu {
     fn next_event(&self) -> Option<u64> {
@@ -76,8 +79,9 @@ impl SoftGpu {
             None if state.begin(self, engine) => state.flight.as_ref().map_or(NEVER, |flight| flight.end),
             None => state.idle_due(self, engine).unwrap_or(NEVER),
         };
-        // News that came while the engine looked are looked at once more.
-        face.due.store(if due == NEVER && face.has_news() { self.now() } else { due }, Ordering::Release);
+        // The engine looks once more at news that came while it looked; busy, it looks when its command ends.
+        let missed_news = due == NEVER && state.flight.is_none() && face.has_news();
+        face.due.store(if missed_news { self.now() } else { due }, Ordering::Release);
         flush
     }
 
@@ -134,7 +138,7 @@ impl EngineState {
             let (is_local, timing) = (operands.map(|operand| local(&operand)), &gpu.config.timing);
             let path = if is_local == [true, true] { Path::Local } else { Path::Bus };
             let ns = self.decoded_again(words).map_or(0, |command| timing.duration(&command, path));
-            match self.decoded_again(words).map(|command| on_wires(&command, is_local)) {
+            let end = match self.decoded_again(words).map(|command| on_wires(&command, is_local)) {
                 Some(OnWires::Issued(lane, memory)) if timing.duplex => {
                     let (issue, wire) = (timing.issue_ns(), ns.saturating_sub(timing.issue_ns()));
                     self.wires.issue(now, issue, lane, memory, wire)
@@ -144,7 +148,9 @@ impl EngineState {
                     self.wires.empty_at().saturating_add(ns)
                 }
                 _ => now.saturating_add(ns),
-            }
+            };
+            self.timeless = if end == now { self.timeless.saturating_add(1) } else { 0 };
+            if self.timeless > TIMELESS_MAX { now.saturating_add(timing.least_ns()) } else { end }
         } else {
             now
         };

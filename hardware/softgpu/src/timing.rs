@@ -14,6 +14,8 @@
 //! On a duplex bus CopyPhysical and FillPhysical take the engine `command_ns + copy_latency_ns` and their lane the rest (module `wires`);
 //! Nop, branches, FlushTlb, WriteEntries and WriteEntryRun go on beside them, all others begin when the lanes are empty.
 //!
+//! Commands that take nothing do not hold time up: from the 65,536th in a row on that an engine executes, each takes `command_ns`.
+//!
 //! Divisions round up. Where a range begins decides whether it is local. Touch with write, Copy and Saxpy count the bytes
 //! of their range once: the rates are those of ranges, not of the memory's wires.
 
@@ -87,6 +89,11 @@ impl Timing {
     /// Of a copy or fill, the part that the engine takes to issue it.
     pub(crate) fn issue_ns(&self) -> u64 {
         self.command_ns.saturating_add(self.copy_latency_ns)
+    }
+
+    /// What a command takes instead of nothing when it is one of too many in a row.
+    pub(crate) fn least_ns(&self) -> u64 {
+        self.command_ns.max(1)
     }
 
     /// How long `command` takes, in nanoseconds. `path` matters only to commands that move bulk content.

@@ -1,5 +1,9 @@
 //! How long queues have had an engine: the times that count, and the events that begin no new count.
 
+use std::sync::OnceLock;
+
+use device_port::Observation;
+
 use super::sharing::{Queues, STEP_NS, rank};
 use super::*;
 
@@ -95,6 +99,65 @@ fn work_takes_its_time_and_the_memory_within_it_none() {
     assert_eq!(rig.word(0x1_0000), 41, "its time is not over");
     rig.gpu.tick(7_000_001);
     assert_eq!((rig.word(0x1_0000), busy(&rig, 0)), (42, 7_000_001));
+}
+
+/// A driver must be able to look for work that does not end.
+// spec: sync §4.4
+#[test]
+fn time_passes_under_commands_that_take_none() {
+    const FREE: u64 = 65_535;
+    let mut rig = mapped(DataMode::Stored, true);
+    let mut words = Vec::new();
+    (0..FREE + 5).for_each(|_| Command::Work { ns: 0 }.encode(&mut words));
+    Command::Nop.encode(&mut words);
+    (0..5).for_each(|_| Command::Work { ns: 0 }.encode(&mut words));
+    for (at, word) in (0..).zip(&words) {
+        Word::store(rig.gpu.local_memory().word(0x20_0000 + at * 8), *word);
+    }
+    rig.push(&[Command::BranchPhysical { bus: 0x20_0000, words: words.len() as u32 }]);
+    rig.gpu.tick(50);
+    assert_eq!(
+        rig.gpu.next_event(),
+        Some(100),
+        "the branch took 50, and the first command too many takes as much as a Nop"
+    );
+    rig.gpu.tick(99);
+    assert_eq!(busy(&rig, 0), 99);
+    rig.drain();
+    assert_eq!(busy(&rig, 0), 50 + 5 * 50 + 50, "behind a command that takes time they are free again");
+}
+
+/// Rings a doorbell when a command begins.
+#[derive(Default)]
+struct Rings(OnceLock<std::sync::Weak<SoftGpu>>);
+
+impl Probe for Rings {
+    fn observe(&self, _at_ns: u64, what: Observation) {
+        if matches!(what, Observation::Begin { kind: "work", .. }) {
+            self.0.get().and_then(|gpu| gpu.upgrade()).expect("it observes").doorbell_rung(0);
+        }
+    }
+}
+
+#[test]
+fn work_that_takes_longer_than_there_is_time_does_not_end_when_the_doorbell_rings() {
+    // spec: sync §4.4
+    let rings = Arc::new(Rings::default());
+    let probe = Arc::clone(&rings) as Arc<dyn Probe>;
+    let system = Memory::reserve(1 << 20).unwrap();
+    let mut rig = Rig::probed(CONFIG, system, Arc::new(Pin::default()), false, Some(probe));
+    rings.0.set(Arc::downgrade(&rig.gpu)).unwrap();
+    rig.push(&[Command::Work { ns: u64::MAX }]);
+    rig.gpu.tick(1_000);
+    assert_eq!((rig.gpu.next_event(), busy(&rig, 0)), (None, 1_000), "the news wait for the end of the command");
+    rig.ring();
+    rig.gpu.tick(1 << 62);
+    assert_eq!((rig.gpu.next_event(), busy(&rig, 0)), (None, 1 << 62));
+    rig.gpu.write_register(ENGINE_RESET, 1 << engine_of(false));
+    rig.written = 0;
+    rig.enable(0, engine_of(false), RING, false);
+    rig.run(&[Command::Nop]);
+    assert_eq!(busy(&rig, 0), (1 << 62) + 50, "a reset frees the engine");
 }
 
 #[test]
