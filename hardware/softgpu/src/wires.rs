@@ -12,9 +12,10 @@
 //! signal                            ├┤
 //! ```
 //!
-//! Only time is here: the content of a transfer is moved when it is issued, which nothing can see before the signal. Copies by virtual
-//! address take the whole engine, one after the other. A queue that is preempted, suspended or taken out leaves what it has issued under
-//! way: the engine's next command that needs empty lanes waits for it, of whichever queue. Called by `ticking`.
+//! Only time is here: the content moves when a transfer is issued; a waiter for the signal cannot tell. Copies by virtual address take
+//! the whole engine, one after the other. A queue that is preempted, suspended or taken out leaves what it has issued under way: the
+//! engine's next command that needs empty lanes waits for it, of whichever queue. A reset of the engine empties them. Called by
+//! `ticking`; `registers` resets.
 
 use softgpu_spec::bus::PAGE_BYTES;
 
