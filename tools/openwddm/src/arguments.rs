@@ -214,11 +214,11 @@ impl RunArguments {
                 remedy: "leave out one of the two".to_string(),
             });
         }
-        if self.link.is_some() && !self.virtual_time {
+        if let (Some(link), false) = (self.link, self.virtual_time) {
             return Err(RunError::Argument {
-                argument: "--link".to_string(),
+                argument: format!("--link {}MB/s", link.bytes_per_us),
                 problem: "in real time copies are as fast as this computer, which takes no rate".to_string(),
-                remedy: "give --virtual-time, too, or leave it out".to_string(),
+                remedy: "give --virtual-time, too, or leave --link out".to_string(),
             });
         }
         if let Some(twice) = self.stages.iter().enumerate().find(|(at, stage)| self.stages[..*at].contains(stage)) {

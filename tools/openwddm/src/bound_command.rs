@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use bound::{Bound, BoundError, LeastTime, Link, OPERATIONS_MAX, fewest_bytes, least_time};
+use bound::{Bound, BoundError, LeastTime, Link, OPERATIONS_MAX, USES_MAX, fewest_bytes, least_time};
 use clap::Args;
 use dxgk_host::{PROFILES, Profile};
 use replay::{Moved, lru_bytes};
@@ -38,22 +38,23 @@ pub struct BoundArguments {
     /// Bytes a second of that link, each way and both ways at once
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     pub link: Option<LinkRate>,
-    /// Seconds for the solver, where there is much to be solved
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Seconds for the solver alone: what else is done counts, and is not cut short
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, allow_hyphen_values = true,
+          value_parser = clap::value_parser!(u32).range(1..))]
     pub time_limit: u32,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// The peak of any number of steps is that of so many.
+/// More than two steps have the peak of two.
 const PEAK_STEPS: u32 = 2;
 
 /// The figures of so many steps.
 struct Figures {
     bound: Bound,
     least: LeastTime,
-    /// `None`: in whole pages an operation does not fit, or the sums are too large.
+    /// `None`: it does not fit in whole pages, or moves more than 2^64 bytes.
     lru: Option<Moved>,
 }
 
@@ -66,7 +67,7 @@ struct Found {
     peak_bytes: u64,
     vram_bytes: u64,
     asked: Figures,
-    /// Of one step more; `None`: the solver had no time left for it.
+    /// Of one step more; `None`: no bound of it is known.
     further: Option<Figures>,
 }
 
@@ -93,11 +94,7 @@ pub fn bound(arguments: &BoundArguments) -> Result<String, RunError> {
     };
     let refusal = |error| refused(arguments, &workload, vram_bytes, error);
     let asked = figures(steps).map_err(refusal)?;
-    let further = match figures(steps + 1) {
-        Ok(further) => Some(further),
-        Err(BoundError::OutOfTime { .. } | BoundError::TooManyOperations { .. }) => None,
-        Err(error) => return Err(refusal(error)),
-    };
+    let further = figures(steps + 1).ok();
     let found = Found { profile, link, steps, peak_bytes, vram_bytes, asked, further, workload };
     Ok(if arguments.json { found.json() } else { found.text() })
 }
@@ -120,11 +117,9 @@ fn refused(arguments: &BoundArguments, workload: &replay::Workload, vram_bytes: 
             let peak = workload.peak_bytes(PEAK_STEPS);
             (format!("--vram {vram_bytes}"), format!("give at least {needed} bytes (the peak is {peak})"))
         }
-        BoundError::TooManyOperations { .. } => {
-            let most = OPERATIONS_MAX / (workload.ops() as u64).max(1);
-            (format!("--steps {}", arguments.steps), format!("give at most {most}; further steps cost the same again"))
-        }
-        BoundError::TooManyBytes => (format!("--steps {}", arguments.steps), "ask for fewer steps".to_owned()),
+        BoundError::TooManyOperations { .. } => too_many(arguments.steps, OPERATIONS_MAX, workload.ops() as u64),
+        BoundError::TooManyUses { of_a_step, .. } => too_many(arguments.steps, USES_MAX, of_a_step),
+        BoundError::TooManyBytes { .. } => (format!("--steps {}", arguments.steps), "ask for fewer steps".to_owned()),
         BoundError::OutOfTime { .. } => {
             let remedy =
                 "give it more seconds, or ask for fewer --steps or more --vram, with which the program is smaller";
@@ -136,6 +131,14 @@ fn refused(arguments: &BoundArguments, workload: &replay::Workload, vram_bytes: 
         }
     };
     RunError::Argument { argument, problem, remedy }
+}
+
+/// The argument to blame where all steps have more than `most` of something, and the remedy.
+fn too_many(steps: u32, most: u64, of_a_step: u64) -> (String, String) {
+    match most / of_a_step.max(1) {
+        0 => ("workload".to_owned(), "one step of it is too large: record a shorter one".to_owned()),
+        most => (format!("--steps {steps}"), format!("give at most {most}; further steps cost the same again")),
+    }
 }
 
 impl Found {
@@ -161,13 +164,11 @@ impl Found {
         let further = self.further_bytes();
         rows.push((
             "a further step",
-            further.map_or("not known: --time-limit or the number of operations".to_owned(), |(moved, _)| {
-                bytes_exact(moved)
-            }),
+            further.map_or("no bound of it is known".to_owned(), |(moved, _)| bytes_exact(moved)),
         ));
         rows.push((
             "LRU moves",
-            self.asked.lru.map_or("does not fit in whole pages".to_owned(), |lru| {
+            self.asked.lru.map_or("does not fit in whole pages, or moves more than 2^64 bytes".to_owned(), |lru| {
                 let (paged_in, paged_out) = (grouped(lru.paged_in), grouped(lru.paged_out));
                 format!("{}, {paged_in} in and {paged_out} out", times_as_much(total(lru), moved_bytes))
             }),
@@ -178,7 +179,7 @@ impl Found {
         let rate = self.link.bytes_per_s as f64 / 1e9;
         let link = duration(self.asked.least.link_ns);
         let how = match self.link.both_ways {
-            true => "each way at once".to_owned(),
+            true => "each way, both ways at once".to_owned(),
             false => format!("one way at a time ({})", self.profile.name),
         };
         rows.push(("least time on the link", format!("{link}, at {rate} GB/s, {how}")));
@@ -241,5 +242,41 @@ fn times_as_much(bytes: u64, fewest: u64) -> String {
         0 if bytes == 0 => "nothing either".to_owned(),
         0 => format!("{}, where nothing has to move", bytes_exact(bytes)),
         _ => format!("{}, {:.2} times the fewest", bytes_exact(bytes), bytes as f64 / fewest as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_is_too_large_is_the_workloads_fault() {
+        assert_eq!(
+            too_many(3, 1_000_000, 400_000),
+            ("--steps 3".into(), "give at most 2; further steps cost the same again".into())
+        );
+        let (argument, remedy) = too_many(1, 1_000_000, 1_000_001);
+        assert_eq!((&argument[..], &remedy[..]), ("workload", "one step of it is too large: record a shorter one"));
+    }
+
+    #[test]
+    fn what_was_not_solved_in_time_is_refused_with_what_is_known() {
+        let arguments = BoundArguments {
+            workload: None,
+            vram: "60%".parse().unwrap(),
+            steps: 2,
+            adapter: None,
+            link: None,
+            time_limit: 7,
+            json: false,
+        };
+        let workload = run::open(&Workload::Bundled).unwrap();
+        let error = BoundError::OutOfTime { effort: bound::Effort::default(), at_least: 12_345 };
+        let RunError::Argument { argument, problem, remedy } = refused(&arguments, &workload, 9, error) else {
+            panic!("no argument is to blame")
+        };
+        assert_eq!(argument, "--time-limit 7");
+        assert!(problem.contains("at least 12345 bytes"), "{problem}");
+        assert!(remedy.contains("more seconds") && remedy.contains("--vram"), "{remedy}");
     }
 }

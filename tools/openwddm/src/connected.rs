@@ -116,7 +116,8 @@ fn outcomes(workloads: &[(Workload, Terms)], driven: &[Driven], verify: bool) ->
             "{}: {ops} operations in {steps} steps, {time}; {verdict}",
             printable::line(workload.name())
         );
-        for said in Imported::of(workload, false).iter().flat_map(Imported::sentences) {
+        let imported = Imported::of(workload, false).map(|said| Imported { is_elsewhere: true, ..said });
+        for said in imported.iter().flat_map(Imported::sentences) {
             let _ = writeln!(text, "  {}", printable::line(&said));
         }
     }

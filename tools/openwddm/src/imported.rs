@@ -34,6 +34,9 @@ pub struct Imported {
     /// With recorded times: whether the run uses them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded_times_used: Option<bool>,
+    /// Whether the run is one against a server elsewhere (`--connect`), which has no virtual time.
+    #[serde(skip)]
+    pub is_elsewhere: bool,
 }
 
 /// Work that is not in the workload, for one reason.
@@ -71,6 +74,7 @@ impl Imported {
             // The importer has refused times whose sum does not fit.
             recorded_ns: import.op_ns.as_ref().map(|times| times.iter().sum()),
             recorded_times_used: import.op_ns.as_ref().map(|_| uses_times),
+            is_elsewhere: false,
         })
     }
 
@@ -92,6 +96,9 @@ impl Imported {
         sentences.extend(self.recorded_ns.map(|ns| {
             let used = match self.recorded_times_used {
                 Some(true) => "are those of this run",
+                _ if self.is_elsewhere => {
+                    "are not used: in real time operations take what they take, a run here with --virtual-time uses them"
+                }
                 _ => "are not used: in real time operations take what they take, --virtual-time uses them",
             };
             format!("its times, {} for all operations of a step, {used}", duration(ns))
@@ -153,6 +160,9 @@ mod tests {
         let used = Imported { recorded_times_used: Some(true), ..imported.clone() };
         let last = "its times, 7.29 s for all operations of a step, are those of this run";
         assert_eq!(used.sentences().last().map(String::as_str), Some(last));
+        let elsewhere = Imported { is_elsewhere: true, ..imported.clone() };
+        let last = elsewhere.sentences().pop().unwrap();
+        assert!(last.ends_with("take what they take, a run here with --virtual-time uses them"), "{last}");
         assert_eq!(
             imported.sentences(),
             [

@@ -1,5 +1,5 @@
-//! The rate of a link as people type it: `15.754GB/s`, with the units of [`dxgk_host::parse_bytes`]. Strict: what a run would have to
-//! round is refused. The command line's parser calls it.
+//! The rate of a link as people type it: `15.754GB/s`, with the units of [`dxgk_host::parse_bytes`], in whole megabytes; fractions of
+//! a byte are dropped. The command line's parser calls it.
 
 use std::str::FromStr;
 
@@ -51,7 +51,7 @@ impl FromStr for LinkRate {
         let text = text.trim();
         let amount = text.strip_suffix("/s").ok_or_else(|| LinkError(Wrong::NotASecond(text.to_owned())))?.trim_end();
         let named = || amount.to_owned();
-        if amount.ends_with(|end: char| end.is_ascii_digit()) {
+        if amount.ends_with(|end: char| end.is_ascii_digit() || end == '.') {
             return Err(LinkError(Wrong::NoUnit(named())));
         }
         let bytes = parse_bytes(amount).map_err(|error| {
@@ -74,9 +74,14 @@ mod tests {
 
     #[test]
     fn rates_are_whole_megabytes_a_second() {
-        for (text, bytes_per_us) in
-            [("15.754GB/s", 15_754), ("25 GB/s", 25_000), ("1MB/s", 1), (" 0.5 TB/s ", 500_000), ("1000kb/s", 1)]
-        {
+        for (text, bytes_per_us) in [
+            ("15.754GB/s", 15_754),
+            ("25 GB/s", 25_000),
+            ("1MB/s", 1),
+            (" 0.5 TB/s ", 500_000),
+            ("1000kb/s", 1),
+            ("1.0000000000001MB/s", 1),
+        ] {
             assert_eq!(text.parse(), Ok(LinkRate { bytes_per_us }), "{text}");
         }
     }
@@ -87,6 +92,8 @@ mod tests {
             ("15.754GB", "\"/s\" is missing behind \"15.754GB\""),
             ("15.754", "\"/s\" is missing"),
             ("15754/s", "no unit behind \"15754\""),
+            ("1000000./s", "no unit behind \"1000000.\""),
+            ("1000000. /s", "no unit behind \"1000000.\""),
             ("-1GB/s", "negative"),
             ("0GB/s", "nothing ever arrives"),
             ("fastGB/s", "\"fastGB\": this is no number"),

@@ -69,8 +69,8 @@ pub struct Summary {
     pub per_step: Vec<StepSummary>,
     /// From the first submission to the last completion.
     pub elapsed_ns: u64,
-    /// Time that the same work takes when nothing is ever paged: where the recordings have times and the run uses them, the sum of
-    /// these over the completed operations.
+    /// Time that the same work takes when nothing is ever paged: where all workloads have times and the run uses them, on one
+    /// adapter, the sum of these over the submitted operations.
     pub ideal_ns: u64,
     /// With such times: `ideal_ns` as a share of `elapsed_ns`, in millionths.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -302,7 +302,7 @@ pub struct StepSummary {
     pub elapsed_ns: u64,
     /// As in [`Summary`].
     pub stall_ns: u64,
-    /// With recorded times of a single workload: their sum.
+    /// With recorded times of a single workload on one adapter: their sum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ideal_ns: Option<u64>,
 }

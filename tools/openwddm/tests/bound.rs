@@ -107,7 +107,30 @@ fn what_cannot_be_is_refused_with_its_place() {
     refused(&[file, "--adapter", "voodoo"], &["voodoo", "discrete-4k"]);
     refused(&[file, "--link", "5"], &["--link", "15.754GB/s"]);
     refused(&[file, "--time-limit", "0"], &["--time-limit"]);
+    refused(&[file, "--time-limit", "-5"], &["--time-limit", "-5"]);
     refused(&["nowhere.json"], &["workload nowhere.json"]);
     let large = recording("gpt2m.meta.rrs.json.gz");
     refused(&[&large, "--steps", "1000000"], &["--steps 1000000", "operations", "give at most 284"]);
+}
+
+#[test]
+fn a_further_step_without_a_bound_leaves_that_of_the_steps_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bytes, more) = (1u64 << 60, 1u64 << 61);
+    let events = r#"[[0,[0],[]],[-1,[0]]]"#;
+    let text = format!(
+        r#"{{"format":"residency-reference-string/1","op_names":["a"],"storages":[[{bytes},1]],"events":{events}}}"#
+    );
+    let path = string(folder.path(), &text);
+    let (file, vram) = (path.to_str().unwrap(), bytes.to_string());
+    let text = printed(&[file, "--vram", &vram, "--steps", "2"]);
+    assert!(text.contains("a further step          no bound of it is known\n"), "{text}");
+    let found: serde_json::Value =
+        serde_json::from_str(&printed(&[file, "--vram", &vram, "--steps", "2", "--json"])).unwrap();
+    assert_eq!(found["asked"]["moved_bytes"], more);
+    assert!(found["one_step_more"].is_null() && found["further_step_bytes"].is_null(), "{found}");
+    refused(
+        &[file, "--vram", &vram, "--steps", "3"],
+        &["--steps 3", "3458764513820540928 bytes would have to be counted"],
+    );
 }

@@ -148,8 +148,8 @@ fn bad_times_and_bad_rates_are_refused_with_their_place() {
         ("[1, \"soon\"]", ["operation 1", "\"soon\""]),
         ("[1, null]", ["operation 1", "null"]),
         ("[86400000000001, 1]", ["operation 0: its time in \"op_ns\" is 86400000000001", "more than a day"]),
-        ("[5]", ["1 times", "operation 1 has none"]),
-        ("[5, 6, 7]", ["3 times", "number 2 belongs to none"]),
+        ("[5]", ["1 times", "operation 1 has no time"]),
+        ("[5, 6, 7]", ["3 times", "time 2 belongs to no operation"]),
         ("{}", ["line 1", "column"]),
     ] {
         let file = string(folder.path(), &[4096], "[[0, [0], []], [0, [0], []]]", times);
@@ -157,8 +157,12 @@ fn bad_times_and_bad_rates_are_refused_with_their_place() {
         refused(&file, &["--verify"], &wanted);
     }
     let day = string(folder.path(), &[4096], "[[0, [0], []]]", "[86400000000000]");
-    refused(&day, &["--virtual-time", "--steps", "1000000"], &["--steps 1000000", "292 years"]);
-    refused(&timed(), &["--link", "16GB/s"], &["--link", "real time", "--virtual-time"]);
+    refused(
+        &day,
+        &["--virtual-time", "--steps", "1000000"],
+        &["--steps 1000000", "are 86400000000000000000 ns", "292 years"],
+    );
+    refused(&timed(), &["--link", "16GB/s"], &["--link 16000MB/s", "real time", "--virtual-time", "leave --link out"]);
     refused(&timed(), &["--virtual-time", "--link", "16GB"], &["--link", "\"/s\" is missing"]);
     refused(&timed(), &["--virtual-time", "--link", "-1GB/s"], &["--link", "negative"]);
 }

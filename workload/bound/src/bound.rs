@@ -1,12 +1,15 @@
 //! The bound as callers ask for it: judged arguments, whole bytes.
 
-use replay::Workload;
+use replay::{Event, Workload};
 
 use crate::program::Program;
 use crate::search::{Effort, SearchError, least_cost};
 
 /// Most operations of all steps together: the program keeps some hundred bytes for each.
 pub const OPERATIONS_MAX: u64 = 1_000_000;
+
+/// Most storages read and written by the operations of all steps together: between two of them may lie a stretch.
+pub const USES_MAX: u64 = 50_000_000;
 
 /// Most bytes of all stretches together: sums of them, and of what they cost, fit 64 bits.
 const STRETCH_BYTES_MAX: u128 = 1 << 61;
@@ -45,9 +48,20 @@ pub enum BoundError {
         /// Operations of all steps.
         operations: u64,
     },
-    /// The bytes do not fit 64 bits.
-    #[error("more than 2^61 bytes would have to be counted")]
-    TooManyBytes,
+    /// The operations of the steps use too many storages.
+    #[error("the operations of all steps together read and write {uses} storages, more than {USES_MAX}")]
+    TooManyUses {
+        /// Reads and writes of all steps.
+        uses: u64,
+        /// Those of one step.
+        of_a_step: u64,
+    },
+    /// The bytes are too many for sums of 64 bits.
+    #[error("{bytes} bytes would have to be counted, more than 2^61")]
+    TooManyBytes {
+        /// Those of all stretches, with what comes in cold.
+        bytes: u128,
+    },
     /// The solver was not done when its time was.
     #[error("{effort}, not solved in the time given; at least {at_least} bytes move")]
     OutOfTime {
@@ -81,10 +95,16 @@ pub fn fewest_bytes(
     if operations > OPERATIONS_MAX {
         return Err(BoundError::TooManyOperations { operations });
     }
+    let of_a_step = uses(workload);
+    let uses = of_a_step.saturating_mul(u64::from(steps));
+    if uses > USES_MAX {
+        return Err(BoundError::TooManyUses { uses, of_a_step });
+    }
     judge_capacity(workload, capacity)?;
     let program = Program::of(workload, steps);
-    if program.stretch_bytes() + program.cold_bytes > STRETCH_BYTES_MAX {
-        return Err(BoundError::TooManyBytes);
+    let bytes = program.stretch_bytes() + program.cold_bytes;
+    if bytes > STRETCH_BYTES_MAX {
+        return Err(BoundError::TooManyBytes { bytes });
     }
     // CAST: no more than the maximum, just judged.
     let cold_bytes = program.cold_bytes as u64;
@@ -100,6 +120,15 @@ pub fn fewest_bytes(
     Ok(Bound { moved_bytes, paged_in_bytes, cold_bytes, effort: found.1 })
 }
 
+/// The storages that the operations of a step read and write, each as often as it is named.
+fn uses(workload: &Workload) -> u64 {
+    let of = |event: &Event| match event {
+        Event::Op { reads, writes, .. } => (reads.len() + writes.len()) as u64,
+        Event::Death(_) => 0,
+    };
+    workload.events().iter().map(of).sum()
+}
+
 /// Refuses a capacity below the largest operation, with the first that does not fit of those that need most.
 fn judge_capacity(workload: &Workload, capacity: u64) -> Result<(), BoundError> {
     let needed = workload.largest_op_bytes();
@@ -109,8 +138,8 @@ fn judge_capacity(workload: &Workload, capacity: u64) -> Result<(), BoundError> 
     let mut program = Program::of(workload, 1).needs.into_iter();
     let op_index = program.position(|need| need == needed).expect("one operation is the largest");
     let names = workload.events().iter().filter_map(|event| match event {
-        replay::Event::Op { name, .. } => Some(*name),
-        replay::Event::Death(_) => None,
+        Event::Op { name, .. } => Some(*name),
+        Event::Death(_) => None,
     });
     let name = names.skip(op_index).map(|name| workload.op_names()[name as usize].clone()).next().unwrap_or_default();
     // CAST: a step has fewer operations than `OPERATIONS_MAX`, judged before.

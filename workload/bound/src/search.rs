@@ -45,7 +45,7 @@ impl fmt::Display for Effort {
 pub(crate) enum SearchError {
     /// The time was over; a cost that is no more than the optimum.
     OutOfTime { effort: Effort, at_least: f64 },
-    /// The solver's own words.
+    /// The solver's own words, or what is wrong with its answer.
     Solver { effort: Effort, problem: String },
 }
 
@@ -85,9 +85,13 @@ pub(crate) fn least_cost(
         at_least = at_least.max(least);
         let missed = missed(program, &all, &ops, &some, &over_some, &shares);
         let worst = worst_of_runs(&missed, TOLERANCE * capacity as f64);
+        if worst.is_empty() {
+            return Ok((least, effort));
+        }
         let added = worst.into_iter().filter(|row| !std::mem::replace(&mut chosen[*row], true)).count();
         if added == 0 {
-            return Ok((least, effort));
+            let problem = "its answer breaks a row that it was given".to_owned();
+            return Err(SearchError::Solver { effort, problem });
         }
     }
 }

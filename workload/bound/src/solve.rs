@@ -15,9 +15,12 @@ pub(crate) type Shares = Vec<Vec<f64>>;
 /// Longest time that a solver is given, in seconds: about thirty years.
 const SECONDS_MAX: f64 = 1e9;
 
+/// Most entries, one for each row that a span crosses: a solver keeps some dozen bytes for each, and none has solved as many.
+const ENTRIES_MAX: usize = 20_000_000;
+
 /// Why there is no optimum.
 pub(crate) enum SolveError {
-    /// It was not found in time.
+    /// It was not found in time, or the program is so large that no time would do.
     OutOfTime,
     /// The solver's own words.
     Failed(String),
@@ -28,7 +31,9 @@ pub(crate) enum SolveError {
 /// # Errors
 /// [`SolveError`].
 pub(crate) fn solve(over: &[u64], columns: &[Column], unit: f64, seconds: f64) -> Result<Shares, SolveError> {
-    if seconds <= 0.0 {
+    let spans = columns.iter().flat_map(|column| &column.shape.spans);
+    let entries = spans.fold(0usize, |sum, span| sum.saturating_add(span.rows.len()));
+    if seconds.is_nan() || seconds <= 0.0 || entries > ENTRIES_MAX {
         return Err(SolveError::OutOfTime);
     }
     let mut variables = variables!();
@@ -69,4 +74,22 @@ pub(crate) fn solve(over: &[u64], columns: &[Column], unit: f64, seconds: f64) -
         of_spans.iter().map(share).collect()
     });
     Ok(shares.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::{Shape, Span};
+
+    #[test]
+    fn no_time_and_a_program_beyond_all_time_are_out_of_time() {
+        let columns = |rows: usize| {
+            [Column { shape: Shape { spans: vec![Span { rows: 0..rows, price: 1 }], is_epoch: false }, bytes: 8 }]
+        };
+        let solved = |rows, seconds| solve(&[4], &columns(rows), 1.0, seconds);
+        assert!(solved(1, f64::INFINITY).is_ok());
+        for (rows, seconds) in [(1, f64::NAN), (1, 0.0), (1, -1.0), (ENTRIES_MAX + 1, 1.0)] {
+            assert!(matches!(solved(rows, seconds), Err(SolveError::OutOfTime)), "{rows} rows in {seconds} s");
+        }
+    }
 }

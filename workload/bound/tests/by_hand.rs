@@ -145,7 +145,12 @@ fn absurd_numbers_are_errors() {
     let refused = fewest_bytes(&w, 1_000_001, 8, &mut || f64::INFINITY).unwrap_err();
     assert_eq!(refused, BoundError::TooManyOperations { operations: 1_000_001 });
     let huge = workload(&[(1 << 62, true), (1 << 62, true)], vec![op(&[0], &[]), op(&[1], &[])]);
-    assert_eq!(fewest_bytes(&huge, 1, 1 << 62, &mut || f64::INFINITY), Err(BoundError::TooManyBytes));
+    let refused = fewest_bytes(&huge, 1, 1 << 62, &mut || f64::INFINITY).unwrap_err();
+    assert_eq!(refused, BoundError::TooManyBytes { bytes: 1 << 63 });
+    let all: Vec<u32> = (0..600).collect();
+    let busy = workload(&[(4, true); 600], vec![op(&all, &[])]);
+    let refused = fewest_bytes(&busy, 100_000, 2_400, &mut || f64::INFINITY).unwrap_err();
+    assert_eq!(refused, BoundError::TooManyUses { uses: 60_000_000, of_a_step: 600 });
 }
 
 #[test]

@@ -124,7 +124,7 @@ pub enum Fault {
         /// How many operations.
         ops: usize,
     },
-    /// A time of a reference string is none, or cannot be meant.
+    /// A value in "op_ns" is no time, or longer than an operation can take.
     #[error("operation {op}: its time in \"op_ns\" is {value}: {rule}")]
     WrongTime {
         /// The operation's number in the step, from 0.
@@ -212,8 +212,8 @@ pub enum Fault {
 /// The operation at which the times of a string end, or the time at which its operations do.
 fn first_without(times: usize, ops: usize) -> String {
     match times < ops {
-        true => format!("operation {times} has none"),
-        false => format!("the one of number {ops} belongs to none"),
+        true => format!("operation {times} has no time"),
+        false => format!("time {ops} belongs to no operation"),
     }
 }
 

@@ -42,11 +42,12 @@ fn judged(values: &[Value], ops: usize) -> Result<Vec<u64>, Fault> {
     let mut times = Vec::with_capacity(values.len());
     for (op, value) in values.iter().enumerate() {
         let wrong = |rule| Fault::WrongTime { op, value: shown(value), rule };
-        let ns = value.as_u64().ok_or_else(|| wrong("it is no whole number of nanoseconds from 0 on"))?;
-        if ns > OP_NS_MAX {
+        // Also what no 64 bits hold, which is a floating-point number to the parser. A day is exact as one.
+        if value.as_f64().is_some_and(|ns| ns > OP_NS_MAX as f64) {
             return Err(wrong("it is more than a day"));
         }
-        sum = sum.checked_add(ns).ok_or_else(|| wrong("with it the times add up to more than 2^64 nanoseconds"))?;
+        let ns = value.as_u64().ok_or_else(|| wrong("it is not written as a whole number (digits alone)"))?;
+        sum = sum.checked_add(ns).ok_or_else(|| wrong("with it the times no longer fit 64 bits"))?;
         times.push(ns);
     }
     match times.len() {
@@ -55,7 +56,7 @@ fn judged(values: &[Value], ops: usize) -> Result<Vec<u64>, Fault> {
     }
 }
 
-/// A value as it stands in the file, cut where it is long.
+/// A value as JSON means it, cut where it is long.
 fn shown(value: &Value) -> String {
     const SHOWN_MAX: usize = 40;
     let whole = value.to_string();

@@ -97,7 +97,7 @@ impl Workload {
     /// With recorded times: nanoseconds that the first `ops` operations of joined steps take with memory enough; saturates.
     #[must_use]
     pub fn recorded_ns(&self, ops: u64) -> Option<u64> {
-        let times = self.import().op_ns.as_ref()?;
+        let times = self.import().op_ns.as_ref().filter(|times| !times.is_empty())?;
         let (steps, rest) = (ops / times.len() as u64, ops % times.len() as u64);
         let sum = |times: &[u64]| times.iter().fold(0u64, |sum, ns| sum.saturating_add(*ns));
         // CAST: fewer than the operations of a step.

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use replay::{Fault, Workload};
+use replay::{Fault, Import, Workload};
 
 fn refusal(raw: &[u8]) -> String {
     let fault = Workload::from_bytes("stranger", raw).expect_err("a stranger");
@@ -93,24 +93,34 @@ fn times_of_a_reference_string_are_read_and_judged() {
     let of = |ops| timed.recorded_ns(ops);
     assert_eq!((of(0), of(1), of(2), of(3), of(u64::MAX)), (Some(0), Some(5), Some(5), Some(10), Some(u64::MAX)));
     assert_eq!(first.recorded_ns(2), None);
-    for (times, count) in [("[5]", 1), ("[5, 0, 7]", 3), ("[]", 0)] {
+    let of_none = first.clone().with_import(Import { op_ns: Some(Vec::new()), ..Import::exact() });
+    assert_eq!((of_none.recorded_ns(2), of_none.op_ns(0)), (None, None));
+    let places = ["operation 1 has no time", "time 2 belongs to no operation", "operation 0 has no time"];
+    for ((times, count), place) in [("[5]", 1), ("[5, 0, 7]", 3), ("[]", 0)].into_iter().zip(places) {
         let fault = string(2, &format!(r#", "op_ns": {times}"#)).unwrap_err();
         assert!(matches!(fault, Fault::TimesOfOthers { times, ops: 2 } if times == count), "{fault}");
+        assert!(fault.to_string().ends_with(place), "{fault}");
         assert!(fault.remedy().contains("each event that is not a death"), "{}", fault.remedy());
     }
     let not_a_list = string(2, r#", "op_ns": 7"#).unwrap_err();
     assert!(matches!(not_a_list, Fault::WrongValue { line: 2, column: 1.., .. }), "{not_a_list}");
     let day = 24 * 60 * 60 * 1_000_000_000u64;
     for (times, wrong) in [
-        ("[-1, 2]", (0, "-1")),
-        ("[0.5, 2]", (0, "0.5")),
-        ("[1, \"1\"]", (1, "\"1\"")),
-        ("[1, [[2]]]", (1, "[[2]]")),
-        (&format!("[{day}, {}]", day + 1), (1, "86400000000001")),
-        ("[1, 1e30]", (1, "1e+30")),
+        ("[-1, 2]", (0, "-1", "digits alone")),
+        ("[0.5, 2]", (0, "0.5", "digits alone")),
+        ("[5.0, 2]", (0, "5.0", "digits alone")),
+        ("[1, 1e3]", (1, "1000.0", "digits alone")),
+        ("[1, \"1\"]", (1, "\"1\"", "digits alone")),
+        ("[1, [[2]]]", (1, "[[2]]", "digits alone")),
+        (&format!("[{day}, {}]", day + 1), (1, "86400000000001", "more than a day")),
+        ("[1, 1e30]", (1, "1e+30", "more than a day")),
+        ("[1, 99999999999999999999999]", (1, "1e+23", "more than a day")),
     ] {
         match string(2, &format!(r#", "op_ns": {times}"#)).unwrap_err() {
-            Fault::WrongTime { op, value, .. } => assert_eq!((op, &value[..]), wrong),
+            Fault::WrongTime { op, value, rule } => {
+                assert_eq!((op, &value[..]), (wrong.0, wrong.1));
+                assert!(rule.contains(wrong.2), "{times}: {rule}");
+            }
             other => panic!("{times}: {other}"),
         }
     }
@@ -118,7 +128,7 @@ fn times_of_a_reference_string_are_read_and_judged() {
     let many = vec![day.to_string(); 220_000].join(",");
     let fault = string(2, &format!(r#", "op_ns": [{many}]"#)).unwrap_err();
     assert!(matches!(fault, Fault::WrongTime { op: 213_503, .. }), "{fault}");
-    assert!(fault.to_string().contains("add up to more than 2^64"), "{fault}");
+    assert!(fault.to_string().contains("no longer fit 64 bits"), "{fault}");
     let long = string(2, &format!(r#", "op_ns": ["{}", 1]"#, "ä".repeat(200))).unwrap_err().to_string();
     assert!(long.contains("ä…") && long.len() < 200, "{long}");
     assert!(

@@ -40,8 +40,9 @@ pub(super) fn summary(
         // The kernel holds a queue while what was submitted before still runs: that part is no stall.
         counted.stall_ns = counted.stall_ns.min(elapsed_ns.saturating_sub(counted.ideal_ns));
     }
-    let recorded_ns = times::ideal_ns(options, workloads, played);
-    // The compute queue's busy time is nearly the same: with it the commands that frame the operations.
+    // Several adapters work beside each other: the sum of their times is no time that a run could take.
+    let recorded_ns = times::ideal_ns(options, workloads, played).filter(|_| adapters.is_empty());
+    // The compute queue's busy time would be nearly the same; it counts the commands around the operations, too.
     counted.ideal_ns = recorded_ns.unwrap_or(counted.ideal_ns);
     if let (Some(_), [(workload, _)]) = (recorded_ns, workloads) {
         let step_ns = workload.recorded_ns(workload.ops() as u64);

@@ -16,19 +16,20 @@ pub(super) fn judge(options: &RunOptions, workloads: &[(replay::Workload, Terms)
     if !options.virtual_time {
         return Ok(());
     }
-    let of = |workload: &replay::Workload| workload.recorded_ns(workload.ops() as u64 * u64::from(options.steps));
-    let sum = workloads.iter().filter_map(|(workload, _)| of(workload)).fold(0, u64::saturating_add);
-    if sum <= IDEAL_NS_MAX {
+    let of = |workload: &replay::Workload| workload.recorded_ns(workload.ops() as u64).map(u128::from);
+    let of_a_step: u128 = workloads.iter().filter_map(|(workload, _)| of(workload)).sum();
+    let sum = of_a_step * u128::from(options.steps);
+    if sum <= u128::from(IDEAL_NS_MAX) {
         return Ok(());
     }
     Err(RunError::Argument {
         argument: format!("--steps {}", options.steps),
-        problem: "the recorded times of all steps add up to more than 292 years, to which no clock counts".to_owned(),
+        problem: format!("the recorded times of all steps are {sum} ns; a run has room for {IDEAL_NS_MAX} (292 years)"),
         remedy: "replay fewer steps, or leave \"op_ns\" out of the recording".to_owned(),
     })
 }
 
-/// With recorded times in virtual time: nanoseconds that the completed operations take with memory enough, of all workloads
+/// With recorded times in virtual time: nanoseconds that the submitted operations take with memory enough, of all workloads
 /// together; `None` when one of them has no times.
 pub(super) fn ideal_ns(
     options: &RunOptions,
