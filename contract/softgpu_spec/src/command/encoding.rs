@@ -40,7 +40,7 @@ mod touch {
     pub const WITHIN: u32 = 2;
 
     pub fn flags(write: bool, within: bool) -> u32 {
-        u32::from(write) * WRITE | u32::from(within) * WITHIN
+        (u32::from(write) * WRITE) | (u32::from(within) * WITHIN)
     }
 }
 
