@@ -120,6 +120,7 @@ impl Adapter {
         }
         self.memory.registrations.device_goes(number);
         self.memory.ring.device_goes(number);
+        self.packets.device_goes(number);
         self.displays.forget_device(number);
         let facts = self.owners.device_goes(number);
         self.vidsch.suspensions.drop_reasons(Suspendable::Device(number));

@@ -119,8 +119,8 @@ impl Packets {
     /// # Errors
     /// It.
     pub fn check_contexts(&self, is_there: impl Fn(DeviceNumber) -> bool) -> Result<(), String> {
-        if let Some(device) = self.of_devices.keys().find(|device| !is_there(**device)) {
-            return Err(format!("{device:?} has gone, and packet contexts are listed for it"));
+        if let Some(device) = self.of_devices.keys().chain(self.turns.keys()).find(|device| !is_there(**device)) {
+            return Err(format!("{device:?} has gone, and has packet contexts or turns"));
         }
         let is_of = |device, number| self.contexts.get(number).is_some_and(|known| known.facts.device == device);
         let mut listed =

@@ -27,9 +27,10 @@ impl Packets {
     /// The oldest turn that was decided has come, or never comes: its content was taken away again before.
     // spec: memory §8.6
     pub fn turn_over(&mut self, nodes: &mut Nodes, device: DeviceNumber, contexts: &[PacketContextNumber], came: bool) {
-        let turn = self.turns.entry(device).or_default();
-        turn.1 += 1;
-        let turn = turn.1;
+        // A device that has gone has no packets, and its turns went with it.
+        let Some(turns) = self.turns.get_mut(&device) else { return };
+        turns.1 += 1;
+        let turn = turns.1;
         self.each_bound(nodes, contexts, |bound, _| {
             if let Some((_, binding)) = bound.turns.pop_front_if(|(of, _)| *of == turn)
                 && came
@@ -37,6 +38,11 @@ impl Packets {
                 bound.binding = binding;
             }
         });
+    }
+
+    /// A device goes, its contexts before it: no turn is its any more.
+    pub fn device_goes(&mut self, device: DeviceNumber) {
+        self.turns.remove(&device);
     }
 
     /// Content moves while the device of these contexts is quiesced: buffers that were bound before learn its new place.

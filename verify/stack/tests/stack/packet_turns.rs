@@ -113,6 +113,7 @@ fn buffers_follow_their_memory_through_turns() {
     assert_eq!(packets - back, 2 * 4 * u64::from(ROUNDS), "a preempted packet starts again, once");
     assert!(suspensions >= 2, "the kernel quiesced both at some time");
     assert!(patched > 0, "some buffer was queued while its memory moved");
+    host.check_invariants().expect("devices that had turns leave nothing");
 }
 
 /// The kernel takes a decided turn back before it has come: work that was queued meanwhile runs with the next one.
