@@ -170,8 +170,9 @@ impl Adapter {
         self.memory.allocations.give_name(number, own, spare);
     }
 
-    /// It does not come to that rename.
-    pub fn take_instance_name(&mut self, number: AllocationNumber) {
-        self.memory.allocations.take_name(number);
+    /// The call that its name was for is refused. Whether it has not come to that rename: the name is taken back.
+    #[must_use = "a name that was taken back leaves its process"]
+    pub fn take_instance_name(&mut self, number: AllocationNumber) -> bool {
+        self.memory.allocations.take_name(number)
     }
 }

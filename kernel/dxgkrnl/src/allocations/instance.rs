@@ -55,14 +55,19 @@ impl Allocations {
         (renaming.spare, renaming.names) = (Some(spare), spare.number);
     }
 
-    /// Takes the name back that was given last: the call that it was for is refused.
-    pub fn take_name(&mut self, number: AllocationNumber) {
+    /// Takes the name back that was given last: the call that it was for is refused. False: an instance has it, for the rename stands although
+    /// the lock behind it was refused.
+    // spec: memory §6.5
+    #[must_use = "a name that was taken back leaves its process"]
+    pub fn take_name(&mut self, number: AllocationNumber) -> bool {
         let renaming = &mut self.bindings[number].renaming;
-        renaming.spare = None;
+        let Some(spare) = renaming.spare.take() else { return false };
+        debug_assert_eq!(spare.number, renaming.names, "the spare name was given last");
         renaming.names -= 1;
         if renaming.names == 0 {
             renaming.current = None;
         }
+        true
     }
 
     /// No list may name a former instance any more.

@@ -32,8 +32,9 @@ impl Turn<'_> {
                 let name = self.name_next_instance(index, number, allocation, flags)?;
                 let adapter = &mut self.adapters[index.0 as usize];
                 let answer = adapter.lock_legacy(cx, self.token, number, allocation, arguments);
-                if let Some(handle) = name.filter(|_| answer.is_err()) {
-                    adapter.take_instance_name(number);
+                if let Some(handle) = name.filter(|_| answer.is_err())
+                    && adapter.take_instance_name(number)
+                {
                     self.process.handles.remove(handle);
                 }
                 answer

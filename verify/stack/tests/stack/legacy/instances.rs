@@ -2,18 +2,21 @@
 //! instance that no list names any more is the first to go.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use d3dkmt::{
     AllocationListFlags, AllocationRequest as AllocationRequested, Context, CreateAllocationFlags, LockFlags, Resource,
     ResourceRequest,
 };
+use ddi::SwizzlingError;
 use dxgk_host::{Host, HostConfig, Mode};
 use events::{Event, Move};
 use softgpu_spec::private_data::AllocationRequest;
 use softgpu_umd::{LegacyResource, ListedCommands, MapKind, SurfaceKind};
 use wddm_types::NtStatus;
 
-use super::{BYTES, COPY, DISCARD, ENTIRE, config, copy, linear, old, private_data, rows};
+use super::{BYTES, COPY, DISCARD, ENTIRE, PITCH, RANGE, config, copy, linear, old, private_data, rows, tiles};
+use crate::stubborn::{Whims, wrapped};
 use stack::heard::Heard;
 use stack::world::{MIB, VIRTUAL};
 
@@ -162,6 +165,33 @@ fn a_refused_lock_leaves_the_instances_alone() {
     let refused = hidden.lock_legacy(Vec::new(), DISCARD).map(drop).expect_err("it is not for the CPU");
     assert_eq!(refused.status, NtStatus::GRAPHICS_CANT_LOCK_MEMORY);
     assert_eq!(host.state_digest(), before);
+}
+
+/// The driver has no range for the instance that a rename has made: the lock is refused, the rename stands, and lists name the former
+/// instance by the handle that it had.
+#[test]
+fn a_rename_stands_behind_a_refused_lock_and_each_instance_keeps_its_name() {
+    // spec: memory §6.5
+    let asked = AtomicU32::new(0);
+    let whims = Whims {
+        acquire: Box::new(move |driver, acquire| match asked.fetch_add(1, Ordering::Relaxed) {
+            0 => driver.acquire_swizzling_range(acquire),
+            _ => Err(SwizzlingError::Unsupported),
+        }),
+        packets: true,
+        ..Whims::default()
+    };
+    let host = Host::start(HostConfig { wrap_miniport: Some(wrapped(whims)), ..config(VIRTUAL) });
+    let host = host.expect("the host starts");
+    let client = old(&host);
+    let (surface, target) = (client.surface(PITCH, 0), linear(&client));
+    client.list(&surface);
+    client.write(&surface, RANGE, 1);
+    let refused = client.places(&surface, RANGE | DISCARD | LockFlags::DONOT_EVICT).expect_err("it has no range");
+    assert_eq!(refused.status, NtStatus::GRAPHICS_CANT_LOCK_MEMORY, "{refused}");
+    copy(&client, &surface, &target);
+    assert_eq!(client.read(&target, ENTIRE), tiles(1), "its own handle names the instance that it named");
+    host.check_invariants().expect("in order");
 }
 
 /// Retired instances go before needed content, out of their segment without a copy, and then their backing stores.
