@@ -1,5 +1,6 @@
 //! Operations by address of the paging process, by device pages, for context allocations; and those that leave no command.
 
+use super::immediate::now;
 use super::*;
 use ddi::{Adl, AllocNotice, CopyEntries, KmdAllocation, VirtualDirection, VirtualTransferFlags};
 
