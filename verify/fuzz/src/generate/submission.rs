@@ -117,7 +117,7 @@ impl Generator<'_> {
                 // CAST: any bits will do.
                 let edge = edge as u32;
                 let Some(place) = made.places.get_mut(place) else { return };
-                match self.dice.below(6) {
+                match self.dice.below(7) {
                     0 => place.allocation_index = edge,
                     1 => place.slot_id = edge,
                     2 => place.driver_id = edge,
@@ -168,9 +168,16 @@ impl Generator<'_> {
                 0 => Command::Nop.encode(&mut words),
                 1 => Command::Fill { va, bytes, pattern: 0 }.encode(&mut words),
                 2 => Command::Copy { source_va, target_va: va, bytes }.encode(&mut words),
-                3 => Command::Touch { va, bytes, write: self.dice.chance(50), within: false }.encode(&mut words),
+                3 => {
+                    let (write, within) = (self.dice.chance(50), self.dice.odd());
+                    Command::Touch { va, bytes, write, within }.encode(&mut words);
+                }
                 4 if self.endless => {
                     Command::Wait { va, value: self.dice.number(3), log: None }.encode(&mut words);
+                }
+                5 => {
+                    let ns = if self.endless { self.dice.number(3_000) } else { self.dice.below(3_000) };
+                    Command::Work { ns }.encode(&mut words);
                 }
                 _ => Command::Pattern { va, bytes, seed: bytes }.encode(&mut words),
             }
