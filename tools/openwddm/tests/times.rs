@@ -133,6 +133,18 @@ fn under_pressure_the_figures_repeat_exactly() {
     assert!((elapsed - stall - STEP_NS) < OPS * (FRAME_NS + 150) + 2 * CALL_NS, "{elapsed} {stall}");
 }
 
+/// Adapters work beside each other: the sum of the recorded times is no time that such a run could take, so no share of it is said.
+#[test]
+fn several_adapters_have_no_recorded_ideal() {
+    let (_, one) = run(&timed(), &["--vram", "70%"]);
+    assert!(one["recorded_ideal_millionths"].is_u64() && one["per_step"][1]["ideal_ns"] == STEP_NS, "{one}");
+    let two = ["--adapter", "discrete-4k,vram=700MiB", "--adapter", "discrete-4k,vram=700MiB", "--place", "split"];
+    let (table, two) = run(&timed(), &two);
+    let absent = ["recorded_ideal_millionths", "ideal_ns"];
+    assert_eq!((two.get(absent[0]), two["per_step"][1].get(absent[1])), (None, None), "{two}");
+    assert!(!table.contains("last step"), "{table}");
+}
+
 #[test]
 fn bad_times_and_bad_rates_are_refused_with_their_place() {
     let folder = tempfile::tempdir().unwrap();
