@@ -1,0 +1,121 @@
+//! The door: each event goes to the parts that it concerns, in one order; each question is answered by one part.
+
+use crate::event::{Broken, Ended, Event, Item, Key, Moved, Place, Victim, Wanted};
+use crate::report::{Flow, Report};
+use crate::subject::Subjects;
+
+/// What is foreseen of one memory segment.
+#[derive(Debug)]
+pub struct Foresight {
+    room: u64,
+    subjects: Subjects,
+    actual: Flow,
+}
+
+impl Foresight {
+    /// A segment in which subjects may hold so many pages. Nothing is known.
+    #[must_use]
+    pub fn new(pages: u64) -> Foresight {
+        Foresight { room: pages, subjects: Subjects::default(), actual: Flow::default() }
+    }
+
+    /// Hears what has happened.
+    pub fn hear(&mut self, event: Event<'_>) {
+        match event {
+            Event::Room { pages } => self.room = pages,
+            Event::Used { process, device: _, list } => self.used(process, list),
+            Event::Ended { process: _, list } => self.ended(list),
+            Event::Moved(moved) => self.moved(&moved),
+            Event::Died { key } => self.subjects.died(key),
+            Event::Dropped { key } => self.subjects.dropped(key),
+            Event::Elsewhere { key } => self.subjects.elsewhere(key),
+            Event::Order { next: _ } => {}
+        }
+    }
+
+    /// The place of an allocation among its tier and priority; `since` is the time of the Evict that made it a victim.
+    #[must_use]
+    pub fn place_of(&self, _key: Key, since: u64) -> Place {
+        Place(UNKNOWN | since)
+    }
+
+    /// An allocation whose place has changed otherwise than by an `Ended` that names it: to be asked until there is none.
+    pub fn changed(&mut self) -> Option<Key> {
+        None
+    }
+
+    /// Which pages may go when `first` is the first of the order and `pages` are needed; not 0.
+    #[must_use]
+    pub fn victim(&mut self, _first: Key, pages: u64) -> Victim {
+        Victim::Planned { pages }
+    }
+
+    /// Work ahead of need of at most so many pages, while the copy engine is idle.
+    #[must_use]
+    pub fn wanted(&mut self, _at_most: u64) -> Option<Wanted> {
+        None
+    }
+
+    /// Planned against actual.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        Report { streams: Vec::new(), actual: self.actual, lru: Flow::default() }
+    }
+
+    /// Whether the parts agree with each other.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold.
+    pub fn check(&self) -> Result<(), Broken> {
+        self.subjects.check()
+    }
+
+    fn used(&mut self, process: u32, list: &[Item]) {
+        for item in list {
+            self.subjects.used(process, item);
+        }
+    }
+
+    fn ended(&mut self, list: &[Ended]) {
+        for ended in list {
+            if ended.written {
+                self.subjects.written(ended.key);
+            }
+        }
+    }
+
+    fn moved(&mut self, moved: &Moved) {
+        self.actual.paged_in += moved.paged_in;
+        self.actual.paged_out += moved.paged_out;
+        self.subjects.moved(moved);
+    }
+}
+
+/// The class of what nothing is known of, in the highest bits of a place: it goes last, and in the order of its last use.
+const UNKNOWN: u64 = 2 << 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn while_nothing_is_known_the_order_is_that_of_the_last_use() {
+        let mut foresight = Foresight::new(8);
+        let key = |slot| Key::new(slot, 0);
+        let item = |slot| Item { key: key(slot), pages: 3, kind: 0, has_content: false };
+        foresight.hear(Event::Used { process: 1, device: 1, list: &[item(0), item(1)] });
+        for slot in 0..2 {
+            foresight.hear(Event::Moved(Moved { key: key(slot), resident: 3, dirty: 0, paged_in: 0, paged_out: 0 }));
+        }
+        foresight.hear(Event::Ended { process: 1, list: &[Ended { key: key(1), written: true }] });
+        foresight.hear(Event::Ended { process: 1, list: &[Ended { key: key(0), written: false }] });
+        assert!(foresight.place_of(key(1), 7) < foresight.place_of(key(0), 8));
+        assert_eq!(foresight.victim(key(1), 2), Victim::Planned { pages: 2 });
+        assert_eq!((foresight.changed(), foresight.wanted(64)), (None, None));
+        foresight.hear(Event::Moved(Moved { key: key(1), resident: 1, dirty: 1, paged_in: 0, paged_out: 2 }));
+        assert_eq!(foresight.report().actual, Flow { paged_in: 0, paged_out: 2 });
+        assert_eq!(foresight.check(), Ok(()));
+        foresight.hear(Event::Moved(Moved { key: key(0), resident: 4, dirty: 0, paged_in: 0, paged_out: 0 }));
+        assert!(foresight.check().is_err(), "more pages than it has");
+    }
+}

@@ -1,0 +1,52 @@
+//! The eviction planner: it foresees which content a memory segment needs next, and says which content is to go. VidMm, its only caller in
+//! the kernel, tells it what happens and carries its answers out.
+//!
+//! # What a policy may see
+//! A policy sees the events of one memory segment in the order in which the kernel decides, and nothing else: which allocations a list
+//! names, which of them were said to be unwritten, sizes in pages, creation, destruction, offers, suspensions, what VidSch says of the order
+//! of processes, how many pages are resident and dirty, and the segment's size. It sees no content, no name, no private data, no address,
+//! no time of day, no recording, no other segment, and nothing of what has not happened. Durations that VidSch foresees come as
+//! nanoseconds with [`Event::Order`], and no choice of which bytes move depends on them. The same events give the same answers.
+//!
+//! # The border, as callers have to keep it
+//! One [`Foresight`] stands beside one memory segment. All counts are pages of 4 KiB, as VidMm counts.
+//!
+//! | VidMm does | and tells, in this order |
+//! |---|---|
+//! | the segment starts, or what other things than subjects hold in it changes | [`Event::Room`] |
+//! | MakeResident (its whole list of this segment, resident or not) | [`Event::Used`], *before* it makes room |
+//! | it takes a victim, places content, or loses it | [`Event::Moved`] with the state that the allocation has *now*, and what was copied for it |
+//! | Evict | [`Event::Ended`], *before* it ranks what has become a victim |
+//! | an owner destroys | [`Event::Died`], at the call; what becomes of its pages is not told any more |
+//! | content becomes void (a discard, a taken offer, a reset) | [`Event::Dropped`] |
+//! | an allocation is pinned, locked, offered, or leaves this segment for another | [`Event::Elsewhere`]: no subject until it is used again |
+//! | VidSch's order of processes changes | [`Event::Order`] |
+//!
+//! VidMm asks:
+//! - [`Foresight::place_of`] for the time part of a victim's rank. The least place goes first. The answer for an allocation changes only
+//!   with an `Ended` that names it, and when [`Foresight::changed`] hands it out: VidMm ranks anew at these two, and nowhere else.
+//!   While nothing is known a place is the time that VidMm gives, so the order is LRU's to the page.
+//! - [`Foresight::changed`] until it says `None`, after each `Used` and each `Order`.
+//! - [`Foresight::victim`] before each victim out of a tier of the lazily evicted: how many of its pages may go, or which other allocation
+//!   loses instead, because the account of losses forbids to deviate further from LRU. One that has no rank beside the first one's tier and
+//!   priority is refused by VidMm, which takes the first one then.
+//! - [`Foresight::wanted`] when the copy engine is idle. An answer stands until the next event; VidMm may refuse it by not carrying it out.
+//!
+//! A [`Key`] is never used again for another allocation, and its slot is dense: tables are indexed by it. Events of a key that no `Used` has
+//! named yet, or that has died, are heard and change nothing. A process's lists are one stream, in program order.
+//!
+//! # What it never does
+//! It drops no content: a forecast ranks, and whether content is copied out is VidMm's rule alone. It has no clock, no floating point, no hash
+//! map with a random state, and no allocation on the way of an event once its tables have grown.
+//!
+//! # Modules
+//! `event` and `report` are the border's words. `subject` holds what is known of each allocation.
+
+mod event;
+mod foresight;
+mod report;
+mod subject;
+
+pub use event::{Broken, Ended, Event, Item, Key, Moved, Place, Turn, Victim, Wanted};
+pub use foresight::Foresight;
+pub use report::{Flow, Report, StreamReport};

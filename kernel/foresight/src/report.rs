@@ -1,0 +1,46 @@
+//! Planned against actual, as users read it. Numbers only; the command line finds the words.
+
+/// Pages copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// Into the segment.
+    pub paged_in: u64,
+    /// Out of it.
+    pub paged_out: u64,
+}
+
+impl Flow {
+    /// In and out together.
+    #[must_use]
+    pub fn moved(self) -> u64 {
+        self.paged_in + self.paged_out
+    }
+}
+
+/// What is known of one process's stream of operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamReport {
+    /// The process.
+    pub process: u32,
+    /// Operations heard.
+    pub operations: u64,
+    /// How many operations ago the same happened, while it is known.
+    pub repeats_after: Option<u64>,
+    /// Operations that came as foreseen.
+    pub followed: u64,
+    /// Operations that came otherwise than foreseen.
+    pub slips: u64,
+    /// How often the repetition was lost.
+    pub lost: u64,
+}
+
+/// Planned against actual.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// By process, ascending.
+    pub streams: Vec<StreamReport>,
+    /// What was copied.
+    pub actual: Flow,
+    /// What an LRU of the same room would have copied.
+    pub lru: Flow,
+}
