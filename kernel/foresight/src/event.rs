@@ -125,7 +125,7 @@ pub enum Event<'a> {
 }
 
 /// A place in the order of victims within a tier and a priority: the least goes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(pub u64);
 
 /// Whose pages go.

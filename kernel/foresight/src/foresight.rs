@@ -1,34 +1,34 @@
 //! The door: each event goes to the parts that it concerns, in one order; each question is answered by one part.
 
+use crate::account::Account;
 use crate::event::{Broken, Ended, Event, Item, Key, Moved, Place, Victim, Wanted};
-use crate::report::{Flow, Report};
+use crate::report::Report;
 use crate::subject::Subjects;
 
 /// What is foreseen of one memory segment.
 #[derive(Debug)]
 pub struct Foresight {
-    room: u64,
     subjects: Subjects,
-    actual: Flow,
+    account: Account,
 }
 
 impl Foresight {
     /// A segment in which subjects may hold so many pages. Nothing is known.
     #[must_use]
     pub fn new(pages: u64) -> Foresight {
-        Foresight { room: pages, subjects: Subjects::default(), actual: Flow::default() }
+        Foresight { subjects: Subjects::default(), account: Account::new(pages) }
     }
 
     /// Hears what has happened.
     pub fn hear(&mut self, event: Event<'_>) {
         match event {
-            Event::Room { pages } => self.room = pages,
+            Event::Room { pages } => self.account.resize(pages),
             Event::Used { process, device: _, list } => self.used(process, list),
             Event::Ended { process: _, list } => self.ended(list),
             Event::Moved(moved) => self.moved(&moved),
-            Event::Died { key } => self.subjects.died(key),
-            Event::Dropped { key } => self.subjects.dropped(key),
-            Event::Elsewhere { key } => self.subjects.elsewhere(key),
+            Event::Died { key } => self.died(key),
+            Event::Dropped { key } => self.dropped(key),
+            Event::Elsewhere { key } => self.elsewhere(key),
             Event::Order { next: _ } => {}
         }
     }
@@ -41,13 +41,15 @@ impl Foresight {
 
     /// An allocation whose place has changed otherwise than by an `Ended` that names it: to be asked until there is none.
     pub fn changed(&mut self) -> Option<Key> {
-        None
+        let key = self.next_changed()?;
+        self.account.placed(key, self.place_of(key, self.account.since(key)));
+        Some(key)
     }
 
     /// Which pages may go when `first` is the first of the order and `pages` are needed; not 0.
     #[must_use]
-    pub fn victim(&mut self, _first: Key, pages: u64) -> Victim {
-        Victim::Planned { pages }
+    pub fn victim(&mut self, first: Key, pages: u64) -> Victim {
+        self.account.victim(first, pages)
     }
 
     /// Work ahead of need of at most so many pages, while the copy engine is idle.
@@ -59,7 +61,12 @@ impl Foresight {
     /// Planned against actual.
     #[must_use]
     pub fn report(&self) -> Report {
-        Report { streams: Vec::new(), actual: self.actual, lru: Flow::default() }
+        Report {
+            streams: Vec::new(),
+            actual: self.account.actual(),
+            lru: self.account.lru(),
+            loss: self.account.loss(),
+        }
     }
 
     /// Whether the parts agree with each other.
@@ -67,13 +74,21 @@ impl Foresight {
     /// # Errors
     /// The first invariant that does not hold.
     pub fn check(&self) -> Result<(), Broken> {
-        self.subjects.check()
+        self.subjects.check()?;
+        self.account.check()
+    }
+
+    fn next_changed(&mut self) -> Option<Key> {
+        None
     }
 
     fn used(&mut self, process: u32, list: &[Item]) {
         for item in list {
             self.subjects.used(process, item);
         }
+        self.account.trust(None);
+        // The ghost takes an operation before the truth does.
+        self.account.used(list);
     }
 
     fn ended(&mut self, list: &[Ended]) {
@@ -81,13 +96,29 @@ impl Foresight {
             if ended.written {
                 self.subjects.written(ended.key);
             }
+            let since = self.account.ended(ended.key, ended.written);
+            self.account.placed(ended.key, self.place_of(ended.key, since));
         }
     }
 
     fn moved(&mut self, moved: &Moved) {
-        self.actual.paged_in += moved.paged_in;
-        self.actual.paged_out += moved.paged_out;
         self.subjects.moved(moved);
+        self.account.moved(moved);
+    }
+
+    fn died(&mut self, key: Key) {
+        self.subjects.died(key);
+        self.account.forget(key);
+    }
+
+    fn dropped(&mut self, key: Key) {
+        self.subjects.dropped(key);
+        self.account.dropped(key);
+    }
+
+    fn elsewhere(&mut self, key: Key) {
+        self.subjects.elsewhere(key);
+        self.account.forget(key);
     }
 }
 
@@ -97,6 +128,7 @@ const UNKNOWN: u64 = 2 << 60;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Flow;
 
     #[test]
     fn while_nothing_is_known_the_order_is_that_of_the_last_use() {

@@ -40,13 +40,16 @@
 //! map with a random state, and no allocation on the way of an event once its tables have grown.
 //!
 //! # Modules
-//! `event` and `report` are the border's words. `subject` holds what is known of each allocation.
+//! `event` and `report` are the border's words. `subject` holds what is known of each allocation. `ghost` is the LRU that `account` measures
+//! deviations against.
 
+mod account;
 mod event;
 mod foresight;
+mod ghost;
 mod report;
 mod subject;
 
 pub use event::{Broken, Ended, Event, Item, Key, Moved, Place, Turn, Victim, Wanted};
 pub use foresight::Foresight;
-pub use report::{Flow, Report, StreamReport};
+pub use report::{Flow, Loss, Report, StreamReport};

@@ -34,6 +34,23 @@ pub struct StreamReport {
     pub lost: u64,
 }
 
+/// The account of losses, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// What may yet have to be copied, and LRU would not copy.
+    pub potential: u64,
+    /// How far `actual` and `potential` together may now pass LRU's copies and one part in a hundred.
+    pub lent: u64,
+    /// What is owed of a lost loan.
+    pub owed: u64,
+    /// How often the loan was halved, less how often it has grown back.
+    pub halvings: u32,
+    /// Pages that LRU would have kept and that went by the forecast.
+    pub deviated: u64,
+    /// Pages that went as the account said, instead of the forecast.
+    pub followed: u64,
+}
+
 /// Planned against actual.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -43,4 +60,6 @@ pub struct Report {
     pub actual: Flow,
     /// What an LRU of the same room would have copied.
     pub lru: Flow,
+    /// How the second is kept close to the first.
+    pub loss: Loss,
 }

@@ -1,0 +1,393 @@
+//! Never worse than LRU: the account of what deviating from LRU has cost, and may yet cost.
+//!
+//! # The account
+//! `L` is what the ghost's LRU has copied, `A` what was really copied. Of an allocation the truth has the pages `[0, r)`, of these `[0, q)`
+//! dirty; the ghost has `[0, g)`, of these `[0, γ)` dirty. The *potential* is what the truth may yet have to copy and the ghost has not:
+//!
+//! ```text
+//! Φ = Σ max(0, g − r)      the ghost would hit, the truth fetches
+//!   + Σ max(0, q − γ)      the ghost has copied these pages out; the truth may still have to
+//! ```
+//!
+//! # The rule
+//! A victim that the ghost still has is taken, and a page is copied ahead, only as far as afterwards
+//!
+//! ```text
+//! A + Φ ≤ L + L/100 + D                                                             (*)
+//! ```
+//! `D` is the *loan*, 0 while nothing repeats. Otherwise the account *follows*: a page goes that the truth has and the ghost has not, of these
+//! the one that the forecast says is used last.
+//!
+//! # Why it holds
+//! Let the ghost take each operation first, then the truth. Following, `A + Φ − L` does not grow:
+//! 1. The ghost drops a page: the first sum does not grow. If the page was dirty, L grows by 1 and the second sum by at most 1. The ghost
+//!    fetches a page: L grows by 1, and Φ by 1 if the truth lacks it. (A page without content costs the ghost nothing, and the truth
+//!    nothing at 2.)
+//! 2. The truth fetches a page that it needs: the ghost has it by now, so A grows by 1 and Φ falls by 1.
+//! 3. The truth needs room: its pages and the needed ones are more than the room, the ghost's are not and have all the needed ones. So there
+//!    is a page that the truth has, the ghost has not, and the operation does not need. It goes: the first sum stays; if it
+//!    is dirty, A grows by 1 and the second sum falls by 1, because its place is at or above g, and g is at or above γ.
+//! 4. A write makes the allocation whole and dirty on both sides: both terms are 0. A death ends both terms.
+//!
+//! Every other step is taken with (*) afterwards. Φ is never negative, so `A ≤ L + L/100 + D` at every time.
+//! Left out, and measured instead: victims that can only go whole, other segments, pins, locks and offers.
+//!
+//! # The loan
+//! (*) alone lends 1 % of L, and on a scan each page kept pays only after a round: the second step would gain little. So while all streams
+//! repeat, `D` is up to two rooms, and never more than L. When what was foreseen does not come, D falls to what is owed then, (*)
+//! holds without a loan, and nothing is lent until that is paid; the next loan is half as large, and grows back by one half after each whole round.
+//! So at the end of any run that repeats throughout, or that never repeats, A is at most 1 % above L.
+
+use std::collections::BTreeSet;
+
+use crate::event::{Broken, Item, Key, Moved, Place, Victim};
+use crate::ghost::{Ghost, Holding};
+use crate::report::{Flow, Loss};
+
+/// How many rooms the loan is at most, before it is halved.
+const ROOMS_LENT_MAX: u64 = 2;
+/// Fewer pages are not worth a victim of their own, if more are needed.
+const GRAIN: u64 = 64;
+/// The loan is halved no more often: then it is 0 in any room.
+const HALVINGS_MAX: u32 = 63;
+
+/// The account of one segment.
+#[derive(Debug)]
+pub(crate) struct Account {
+    ghost: Ghost,
+    marks: Vec<Mark>,
+    /// A: what was really copied.
+    actual: Flow,
+    /// Φ: what the truth may yet have to copy.
+    potential: u64,
+    loan: Loan,
+    /// Of what is on no list: the allocations of which the truth has more than the ghost, by place.
+    surplus: BTreeSet<(Place, Key)>,
+    /// Evicts so far.
+    clock: u64,
+    /// Slots whose terms one event changes; kept for its room.
+    touched: Vec<u32>,
+    /// Pages taken although the ghost has them.
+    deviated: u64,
+    /// Pages taken because the account forbade to deviate.
+    followed: u64,
+}
+
+/// What the truth has of an allocation, and its part in the sums.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    key: Option<Key>,
+    resident: u64,
+    dirty: u64,
+    /// Its terms of Φ.
+    term: u64,
+    /// Its place among the victims, and when it became one.
+    place: Place,
+    since: u64,
+    /// Whether it stands in `surplus`, with that place.
+    listed: bool,
+    /// It has just become a subject, and the ghost was charged for its content: pages that turn out to be there already were no copies for the ghost either.
+    arriving: bool,
+}
+
+/// What may be owed beyond one part in a hundred.
+#[derive(Debug, Default)]
+struct Loan {
+    /// Whether it stands: all streams repeat.
+    granted: bool,
+    /// How often it was halved.
+    halvings: u32,
+    /// The last one was lost, and is not paid.
+    lost: bool,
+    /// Operations since the last slip, or since it last grew.
+    clean: u64,
+}
+
+impl Account {
+    pub(crate) fn new(room: u64) -> Account {
+        Account {
+            ghost: Ghost::new(room),
+            marks: Vec::new(),
+            actual: Flow::default(),
+            potential: 0,
+            loan: Loan::default(),
+            surplus: BTreeSet::new(),
+            clock: 0,
+            touched: Vec::new(),
+            deviated: 0,
+            followed: 0,
+        }
+    }
+
+    /// The room changes.
+    pub(crate) fn resize(&mut self, room: u64) {
+        self.touched.clear();
+        self.ghost.resize(room, &mut self.touched);
+        self.settle_touched();
+    }
+
+    /// A MakeResident: the ghost takes it before the truth does.
+    pub(crate) fn used(&mut self, list: &[Item]) {
+        self.touched.clear();
+        for item in list {
+            self.admit(item);
+        }
+        self.ghost.used(list, &mut self.touched);
+        self.settle_touched();
+    }
+
+    /// An Evict of one allocation. Answers when it became a victim, on a clock of Evicts.
+    pub(crate) fn ended(&mut self, key: Key, written: bool) -> u64 {
+        self.clock += 1;
+        if self.ghost.knows(key) {
+            self.ghost.ended(key, written);
+            let mark = &mut self.marks[key.slot() as usize];
+            (mark.since, mark.arriving) = (self.clock, false);
+            if written {
+                mark.dirty = mark.resident;
+            }
+            self.settle(key.slot());
+        }
+        self.clock
+    }
+
+    /// When it became a victim last, on the clock of Evicts.
+    pub(crate) fn since(&self, key: Key) -> u64 {
+        self.marks.get(key.slot() as usize).filter(|mark| mark.key == Some(key)).map_or(0, |mark| mark.since)
+    }
+
+    /// It has another place.
+    pub(crate) fn placed(&mut self, key: Key, place: Place) {
+        let Some(mark) = self.marks.get_mut(key.slot() as usize).filter(|mark| mark.key == Some(key)) else { return };
+        let before = std::mem::replace(&mut mark.place, place);
+        if mark.listed && before != place {
+            self.surplus.remove(&(before, key));
+            self.surplus.insert((place, key));
+        }
+    }
+
+    /// What the truth has of it has changed.
+    pub(crate) fn moved(&mut self, moved: &Moved) {
+        self.actual.paged_in += moved.paged_in;
+        self.actual.paged_out += moved.paged_out;
+        let slot = moved.key.slot();
+        let Some(mark) = self.marks.get_mut(slot as usize).filter(|mark| mark.key == Some(moved.key)) else { return };
+        if mark.arriving && moved.resident > mark.resident {
+            self.ghost.refund((moved.resident - mark.resident).saturating_sub(moved.paged_in));
+            mark.arriving = false;
+        }
+        (mark.resident, mark.dirty) = (moved.resident, moved.dirty);
+        self.settle(slot);
+    }
+
+    /// Its content is void: neither side copies it out.
+    pub(crate) fn dropped(&mut self, key: Key) {
+        if self.ghost.knows(key) {
+            self.ghost.cleaned(key);
+            self.marks[key.slot() as usize].dirty = 0;
+            self.settle(key.slot());
+        }
+    }
+
+    /// It has died, or is no subject until it is used again: it leaves both sides.
+    pub(crate) fn forget(&mut self, key: Key) {
+        if self.ghost.knows(key) {
+            self.ghost.forget(key);
+            self.vacate(key.slot());
+        }
+    }
+
+    /// An operation began: after how many operations the streams repeat, if all of them do.
+    pub(crate) fn trust(&mut self, repeats_after: Option<u64>) {
+        let Some(round) = repeats_after else {
+            self.slip();
+            return;
+        };
+        self.loan.lost &= self.over() > 0;
+        self.loan.granted = !self.loan.lost;
+        self.loan.clean += 1;
+        if self.loan.clean > round {
+            self.loan.clean = 0;
+            self.loan.halvings = self.loan.halvings.saturating_sub(1);
+        }
+    }
+
+    /// Something came otherwise than foreseen: a loan that is in use is lost.
+    pub(crate) fn slip(&mut self) {
+        self.loan.clean = 0;
+        if std::mem::take(&mut self.loan.granted) && self.over() > 0 {
+            self.loan.lost = true;
+            self.loan.halvings = HALVINGS_MAX.min(self.loan.halvings + 1);
+        }
+    }
+
+    /// Which pages go when the forecast says `first` and so many are needed.
+    pub(crate) fn victim(&mut self, first: Key, pages: u64) -> Victim {
+        let planned = self.deviation(first, pages);
+        if planned.pages > 0 {
+            self.deviated += planned.ghosts;
+            return Victim::Planned { pages: planned.pages };
+        }
+        let other = self.surplus.iter().map(|&(_, key)| key).find(|&key| key != first);
+        let Some(key) = other else {
+            // Nothing that LRU would have taken is left: pins, lists and whole victims are no subject of the rule.
+            return Victim::Planned { pages };
+        };
+        let slot = key.slot();
+        let over = self.marks[slot as usize].resident - self.ghost.holding(slot).resident;
+        let pages = pages.min(over);
+        self.followed += pages;
+        Victim::Follow { key, pages }
+    }
+
+    /// How many pages may be copied ahead of need now, each of which costs one until it pays.
+    pub(crate) fn spare(&self) -> u64 {
+        (self.allowance() + self.lent()).saturating_sub(self.actual.moved() + self.potential)
+    }
+
+    /// What was really copied.
+    pub(crate) fn actual(&self) -> Flow {
+        self.actual
+    }
+
+    /// What LRU would have copied.
+    pub(crate) fn lru(&self) -> Flow {
+        self.ghost.flow()
+    }
+
+    /// The account in numbers.
+    pub(crate) fn loss(&self) -> Loss {
+        Loss {
+            potential: self.potential,
+            lent: self.lent(),
+            owed: if self.loan.lost { self.over() } else { 0 },
+            halvings: self.loan.halvings,
+            deviated: self.deviated,
+            followed: self.followed,
+        }
+    }
+
+    /// # Errors
+    /// The sum that is not what its definition says.
+    pub(crate) fn check(&self) -> Result<(), Broken> {
+        self.ghost.check().map_err(Broken)?;
+        let mut potential = 0;
+        for (slot, mark) in (0..).zip(&self.marks) {
+            let holding = self.ghost.holding(slot);
+            potential += term(mark, holding);
+            let surplus = mark.resident > holding.resident && holding.idle;
+            let stands = mark.key.is_some_and(|key| self.surplus.contains(&(mark.place, key)));
+            if mark.listed != surplus || stands != surplus {
+                return Err(Broken(format!("slot {slot} is wrongly in or out of the surplus: {mark:?}, {holding:?}")));
+            }
+        }
+        if potential != self.potential {
+            return Err(Broken(format!("the potential is {potential} pages, and {} counted", self.potential)));
+        }
+        if self.surplus.len() != self.marks.iter().filter(|mark| mark.listed).count() {
+            return Err(Broken("the surplus names allocations that are gone".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// L and its hundredth part.
+    fn allowance(&self) -> u64 {
+        let lru = self.ghost.flow().moved();
+        lru + lru / 100
+    }
+
+    /// How far the truth, with what it may yet have to copy, is beyond that.
+    fn over(&self) -> u64 {
+        (self.actual.moved() + self.potential).saturating_sub(self.allowance())
+    }
+
+    /// The loan that stands now.
+    fn lent(&self) -> u64 {
+        if !self.loan.granted {
+            return 0;
+        }
+        let most = ROOMS_LENT_MAX.saturating_mul(self.ghost.room()) >> self.loan.halvings;
+        most.min(self.ghost.flow().moved())
+    }
+
+    /// How many pages of `first` may go by (*), and how many of these the ghost has.
+    ///
+    /// From the end of the allocation: a page that the ghost lacks costs nothing; one that it has costs 1, because the truth may have to
+    /// fetch it; one that is dirty on both sides costs 2, because the truth copies it out now, too.
+    fn deviation(&self, first: Key, pages: u64) -> Deviation {
+        let Some(mark) = self.marks.get(first.slot() as usize).filter(|mark| mark.key == Some(first)) else {
+            return Deviation { pages, ghosts: 0 };
+        };
+        let holding = self.ghost.holding(first.slot());
+        let both = mark.resident.min(holding.resident);
+        let twice = both.min(mark.dirty).min(holding.dirty);
+        let (free, once) = (mark.resident - both, both - twice);
+        let wanted = pages.saturating_sub(free);
+        let spare = if wanted == 0 { 0 } else { self.spare() };
+        let ghosts = once.min(spare) + twice.min(spare.saturating_sub(once) / 2);
+        let ghosts = match ghosts.min(wanted) {
+            few if few < wanted && few < GRAIN => 0,
+            ghosts => ghosts,
+        };
+        Deviation { pages: pages.min(free) + ghosts, ghosts }
+    }
+
+    fn admit(&mut self, item: &Item) {
+        let key = item.key;
+        let at = key.slot() as usize;
+        if at >= self.marks.len() {
+            self.marks.resize(at + 1, Mark::default());
+        }
+        if self.marks[at].key != Some(key) {
+            self.vacate(key.slot());
+            self.marks[at] = Mark { key: Some(key), arriving: item.has_content, ..Mark::default() };
+        }
+    }
+
+    fn vacate(&mut self, slot: u32) {
+        let mark = std::mem::take(&mut self.marks[slot as usize]);
+        self.potential -= mark.term;
+        if let (true, Some(key)) = (mark.listed, mark.key) {
+            self.surplus.remove(&(mark.place, key));
+        }
+    }
+
+    fn settle_touched(&mut self) {
+        for at in 0..self.touched.len() {
+            self.settle(self.touched[at]);
+        }
+    }
+
+    /// Brings a slot's part in the sums up to date.
+    fn settle(&mut self, slot: u32) {
+        let holding = self.ghost.holding(slot);
+        let Some(mark) = self.marks.get_mut(slot as usize) else { return };
+        let Some(key) = mark.key else { return };
+        let now = term(mark, holding);
+        self.potential = self.potential - mark.term + now;
+        mark.term = now;
+        let surplus = mark.resident > holding.resident && holding.idle;
+        if surplus != mark.listed {
+            mark.listed = surplus;
+            match surplus {
+                true => self.surplus.insert((mark.place, key)),
+                false => self.surplus.remove(&(mark.place, key)),
+            };
+        }
+    }
+}
+
+/// Pages of a victim that may go.
+struct Deviation {
+    pages: u64,
+    /// How many of them the ghost has.
+    ghosts: u64,
+}
+
+/// An allocation's part in Φ.
+fn term(mark: &Mark, holding: Holding) -> u64 {
+    holding.resident.saturating_sub(mark.resident) + mark.dirty.saturating_sub(holding.dirty)
+}
+
+#[cfg(test)]
+mod tests;
