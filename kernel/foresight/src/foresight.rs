@@ -2,6 +2,8 @@
 
 use crate::account::Account;
 use crate::event::{Broken, Ended, Event, Item, Key, Moved, Place, Victim, Wanted};
+use crate::place;
+use crate::recall::Recall;
 use crate::report::Report;
 use crate::subject::Subjects;
 
@@ -9,6 +11,7 @@ use crate::subject::Subjects;
 #[derive(Debug)]
 pub struct Foresight {
     subjects: Subjects,
+    recall: Recall,
     account: Account,
 }
 
@@ -16,7 +19,7 @@ impl Foresight {
     /// A segment in which subjects may hold so many pages. Nothing is known.
     #[must_use]
     pub fn new(pages: u64) -> Foresight {
-        Foresight { subjects: Subjects::default(), account: Account::new(pages) }
+        Foresight { subjects: Subjects::default(), recall: Recall::default(), account: Account::new(pages) }
     }
 
     /// Hears what has happened.
@@ -35,8 +38,8 @@ impl Foresight {
 
     /// The place of an allocation among its tier and priority; `since` is the time of the Evict that made it a victim.
     #[must_use]
-    pub fn place_of(&self, _key: Key, since: u64) -> Place {
-        Place(UNKNOWN | since)
+    pub fn place_of(&self, key: Key, since: u64) -> Place {
+        Place(place::since(self.recall.place(key), since))
     }
 
     /// An allocation whose place has changed otherwise than by an `Ended` that names it: to be asked until there is none.
@@ -62,7 +65,7 @@ impl Foresight {
     #[must_use]
     pub fn report(&self) -> Report {
         Report {
-            streams: Vec::new(),
+            streams: self.recall.report(),
             actual: self.account.actual(),
             lru: self.account.lru(),
             loss: self.account.loss(),
@@ -79,6 +82,12 @@ impl Foresight {
     }
 
     fn next_changed(&mut self) -> Option<Key> {
+        while let Some(key) = self.recall.renewed() {
+            let Some(subject) = self.subjects.get(key) else { continue };
+            if self.recall.place_anew(key, subject.dirty > 0, subject.pages) {
+                return Some(key);
+            }
+        }
         None
     }
 
@@ -86,7 +95,8 @@ impl Foresight {
         for item in list {
             self.subjects.used(process, item);
         }
-        self.account.trust(None);
+        self.recall.used(process, list);
+        self.account.trust(self.recall.repeats_after());
         // The ghost takes an operation before the truth does.
         self.account.used(list);
     }
@@ -95,6 +105,9 @@ impl Foresight {
         for ended in list {
             if ended.written {
                 self.subjects.written(ended.key);
+            }
+            if let Some(subject) = self.subjects.get(ended.key) {
+                self.recall.ended(ended.key, ended.written, subject.dirty > 0, subject.pages);
             }
             let since = self.account.ended(ended.key, ended.written);
             self.account.placed(ended.key, self.place_of(ended.key, since));
@@ -108,6 +121,7 @@ impl Foresight {
 
     fn died(&mut self, key: Key) {
         self.subjects.died(key);
+        self.recall.died(key);
         self.account.forget(key);
     }
 
@@ -121,9 +135,6 @@ impl Foresight {
         self.account.forget(key);
     }
 }
-
-/// The class of what nothing is known of, in the highest bits of a place: it goes last, and in the order of its last use.
-const UNKNOWN: u64 = 2 << 60;
 
 #[cfg(test)]
 mod tests {

@@ -40,15 +40,25 @@
 //! map with a random state, and no allocation on the way of an event once its tables have grown.
 //!
 //! # Modules
-//! `event` and `report` are the border's words. `subject` holds what is known of each allocation. `ghost` is the LRU that `account` measures
-//! deviations against.
+//! `event` and `report` are the border's words; `foresight` is the door. `subject` holds what is true of each allocation now, `trail` where it
+//! stands in its stream. `recall` joins streams: `symbol` and `history` say what was, `follow` which part of it happens again, `twin` which
+//! use repeats which, and `place` what a forecast is worth in the order of victims. `ghost` is the LRU that `account` measures deviations
+//! against.
 
 mod account;
 mod event;
+mod follow;
 mod foresight;
 mod ghost;
+mod history;
+mod place;
+mod recall;
 mod report;
+mod ring;
 mod subject;
+mod symbol;
+mod trail;
+mod twin;
 
 pub use event::{Broken, Ended, Event, Item, Key, Moved, Place, Turn, Victim, Wanted};
 pub use foresight::Foresight;

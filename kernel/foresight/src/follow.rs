@@ -1,0 +1,225 @@
+//! Which earlier part of a stream happens again: the *offset* by which an operation lies behind the one that it repeats.
+//!
+//! Identity proposes, symbols dispose. An allocation that outlives a step (a weight) says where it was used before with the same symbol:
+//! each such place is a vote for an offset. Equal symbols alone would not do: the layers of a model look alike, and the longest match of
+//! symbols in the first step is a layer, not a step. No period is assumed, only "what followed last time": nested, alternating and changed
+//! shapes need no rule of their own.
+//!
+//! An offset that is followed is asked first. Where its operation has the same symbol and the same allocations, as far as these lived
+//! then, nothing else is looked at, so a long offset is not lost to a short one of an inner loop. Where it has not, the others are counted,
+//! and one of them replaces it when it was right often enough where the followed one was not. A single operation more, less or otherwise
+//! is a *slip*: the offset moves by as much, and the repetition is lost only when slips are the rule.
+
+use crate::history::History;
+
+/// Earlier uses of one allocation that vote.
+const CHAIN_MAX: usize = 8;
+/// Allocations of one operation that vote.
+const VOTERS_MAX: usize = 8;
+/// Offsets that are counted side by side.
+const CANDIDATES: usize = 8;
+/// So often right, and an offset is followed where none is.
+const ADOPTED_AT: u8 = 2;
+/// So often right where the followed one was not, and it is replaced.
+const REPLACED_AT: u8 = 8;
+/// How far a slip moves the offset at most.
+const SLIP_MAX: u64 = 32;
+/// So many slips in 64 operations, and the repetition is lost.
+const SLIPS_MAX: u32 = 16;
+/// Exact sets that are remembered with their last place.
+const SETS: usize = 1 << 12;
+/// Uses of an earlier list that are compared with.
+const COMPARED_MAX: usize = 64;
+
+/// How well an operation repeats the one an offset ago.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Agreement {
+    /// Another symbol, or not kept.
+    Mismatch,
+    /// Fewer than half of the allocations that lived then were in it.
+    Differs,
+    /// At least half.
+    Partly,
+    /// All of its allocations are new since.
+    Silent,
+    /// The very ones.
+    Same,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Candidate {
+    offset: u64,
+    right: u8,
+}
+
+/// What became of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// No offset is followed.
+    Nothing,
+    /// It is as foreseen.
+    AsForeseen,
+    /// It is another one than foreseen, and the offset is kept or has moved a little.
+    Slipped,
+    /// From here on another offset is followed.
+    Adopted,
+    /// The repetition is lost.
+    Lost,
+}
+
+/// The offset of one stream.
+#[derive(Debug)]
+pub(crate) struct Follow {
+    offset: Option<u64>,
+    candidates: [Candidate; CANDIDATES],
+    /// One bit an operation, the latest lowest: whether it was a slip.
+    slips: u64,
+    sets: Box<[(u64, u64)]>,
+    followed: u64,
+    slipped: u64,
+    lost: u64,
+}
+
+impl Follow {
+    pub(crate) fn new() -> Follow {
+        let sets = vec![(0, u64::MAX); SETS].into_boxed_slice();
+        let candidates = [Candidate::default(); CANDIDATES];
+        Follow { offset: None, candidates, slips: 0, sets, followed: 0, slipped: 0, lost: 0 }
+    }
+
+    /// How far behind the operation that it repeats the present one lies.
+    pub(crate) fn offset(&self) -> Option<u64> {
+        self.offset
+    }
+
+    /// Operations as foreseen, slips, and losses so far.
+    pub(crate) fn counts(&self) -> (u64, u64, u64) {
+        (self.followed, self.slipped, self.lost)
+    }
+
+    /// Hears the operation that has just entered the history.
+    pub(crate) fn hear(&mut self, history: &History, op: u64) -> Heard {
+        let set = self.same_set_before(history, op);
+        let Some(offset) = self.offset else {
+            self.count(history, op, set);
+            return self.adopt(ADOPTED_AT).unwrap_or(Heard::Nothing);
+        };
+        let agreement = agreement(history, op, offset);
+        let matches = agreement != Agreement::Mismatch;
+        self.slips = self.slips << 1 | u64::from(!matches);
+        match agreement {
+            Agreement::Same | Agreement::Silent => {}
+            _ => self.count(history, op, set),
+        }
+        if let Some(adopted) = self.adopt(REPLACED_AT) {
+            return adopted;
+        }
+        if matches {
+            self.followed += 1;
+            return Heard::AsForeseen;
+        }
+        self.slipped += 1;
+        if self.slips.count_ones() >= SLIPS_MAX {
+            self.lost += 1;
+            (self.offset, self.slips, self.candidates) = (None, 0, Default::default());
+            return Heard::Lost;
+        }
+        if let Some(moved) = moved(history, op, offset) {
+            self.offset = Some(moved);
+        }
+        Heard::Slipped
+    }
+
+    /// Follows the best offset if it was right often enough.
+    fn adopt(&mut self, at: u8) -> Option<Heard> {
+        let best = self.candidates.iter().filter(|candidate| candidate.right >= at);
+        // The nearest of equally good ones: it repeats the latest past.
+        let best = best.max_by_key(|candidate| (candidate.right, u64::MAX - candidate.offset))?.offset;
+        if self.offset == Some(best) {
+            return None;
+        }
+        (self.offset, self.slips, self.candidates) = (Some(best), 0, Default::default());
+        Some(Heard::Adopted)
+    }
+
+    /// Counts for each candidate whether it was right, and lets allocations propose new ones.
+    fn count(&mut self, history: &History, op: u64, set: Option<u64>) {
+        for candidate in self.candidates.iter_mut().filter(|candidate| candidate.right > 0) {
+            match agreement(history, op, candidate.offset) {
+                Agreement::Same => candidate.right = candidate.right.saturating_add(1),
+                Agreement::Partly | Agreement::Silent => {}
+                Agreement::Mismatch | Agreement::Differs => candidate.right = candidate.right.saturating_sub(2),
+            }
+        }
+        if let Some(before) = set {
+            self.propose(op - before);
+        }
+        let Some(uses) = history.uses_of(op) else { return };
+        let symbol = history.op(op).map(|found| found.symbol);
+        for number in uses.take(VOTERS_MAX) {
+            let mut earlier = history.previous(number);
+            for _ in 0..CHAIN_MAX {
+                let Some(used) = earlier.and_then(|number| history.used(number)) else { break };
+                if used.op < op && history.op(used.op).map(|found| found.symbol) == symbol {
+                    self.propose(op - used.op);
+                }
+                earlier = earlier.and_then(|number| history.previous(number));
+            }
+        }
+    }
+
+    fn propose(&mut self, offset: u64) {
+        if self.candidates.iter().any(|candidate| candidate.right > 0 && candidate.offset == offset) {
+            return;
+        }
+        let weakest = self.candidates.iter_mut().min_by_key(|candidate| candidate.right).expect("there are some");
+        if weakest.right <= 1 {
+            *weakest = Candidate { offset, right: 1 };
+        }
+    }
+
+    /// The last operation with exactly these allocations; it is replaced by this one.
+    fn same_set_before(&mut self, history: &History, op: u64) -> Option<u64> {
+        let found = history.op(op).filter(|found| found.names != 0)?;
+        // CAST: masked below the length.
+        let slot = &mut self.sets[(found.names & (SETS as u64 - 1)) as usize];
+        let before = std::mem::replace(slot, (found.names, op));
+        (before.0 == found.names && before.1 < op).then_some(before.1)
+    }
+}
+
+/// How well `op` repeats the operation `offset` ago.
+fn agreement(history: &History, op: u64, offset: u64) -> Agreement {
+    let then = op.checked_sub(offset).and_then(|then| Some((then, history.op(then)?)));
+    let (Some((then, was)), Some(is)) = (then, history.op(op)) else { return Agreement::Mismatch };
+    if was.symbol != is.symbol {
+        return Agreement::Mismatch;
+    }
+    if was.names == is.names && is.names != 0 {
+        return Agreement::Same;
+    }
+    let lived_then = |age: u32| u64::from(age) >= offset;
+    let (mut same, mut asked) = (0, 0);
+    for used in history.list(op).filter(|used| lived_then(used.age)).take(COMPARED_MAX) {
+        asked += 1;
+        same += usize::from(history.list(then).take(COMPARED_MAX).any(|other| other.key == used.key));
+    }
+    match (same, asked) {
+        (_, 0) => Agreement::Silent,
+        _ if same * 8 >= asked * 7 => Agreement::Same,
+        _ if same * 2 >= asked => Agreement::Partly,
+        _ => Agreement::Differs,
+    }
+}
+
+/// The offset nearest to `offset` by which the last two operations repeat what they should.
+fn moved(history: &History, op: u64, offset: u64) -> Option<u64> {
+    let agrees = |offset: u64| {
+        let agrees = |op: u64| !matches!(agreement(history, op, offset), Agreement::Mismatch | Agreement::Differs);
+        offset > 0 && agrees(op) && op > 0 && agrees(op - 1)
+    };
+    (1..=SLIP_MAX).find_map(|by| {
+        let nearer = offset.checked_sub(by).filter(|nearer| agrees(*nearer));
+        nearer.or_else(|| Some(offset + by).filter(|farther| agrees(*farther)))
+    })
+}

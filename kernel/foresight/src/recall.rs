@@ -1,0 +1,230 @@
+//! Streams recalled: what each process did before at this point, and what therefore comes next for each of its allocations.
+//!
+//! | the twin of a use | then |
+//! |---|---|
+//! | was used again by the operation `u` | the use's allocation is used again by `u` + offset |
+//! | died | it dies as much later |
+//! | neither, so far | nothing is known, never: it is not used again |
+//!
+//! What has no twin but outlives steps is looked for in its own past: its first use behind the operation that is repeated.
+
+use crate::event::{Item, Key};
+use crate::follow::{Follow, Heard};
+use crate::history::{History, Next};
+use crate::place;
+use crate::report::StreamReport;
+use crate::symbol;
+use crate::trail::{Forecast, Trail, Trails};
+use crate::twin::Twins;
+
+/// Uses of an allocation's own past that are looked at.
+const HOPS_MAX: u32 = 16;
+/// Operations behind its expected use at which an allocation counts as idle.
+const LATE: u64 = 32;
+
+/// One process's operations.
+#[derive(Debug)]
+struct Stream {
+    process: u32,
+    /// Operations of the segment before its first: its positions plus this are the segment's.
+    base: u64,
+    history: History,
+    follow: Follow,
+    /// Whether the latest operation came as foreseen.
+    as_foreseen: bool,
+}
+
+/// All streams of a segment.
+#[derive(Debug, Default)]
+pub(crate) struct Recall {
+    streams: Vec<Stream>,
+    trails: Trails,
+    twins: Twins,
+    heard: u64,
+    /// Allocations whose forecasts have changed otherwise than by their use.
+    renewed: Vec<Key>,
+}
+
+impl Recall {
+    /// A process's next operation.
+    pub(crate) fn used(&mut self, process: u32, list: &[Item]) {
+        let index = self.stream_of(process);
+        self.heard += 1;
+        let op = self.enter(index, list);
+        let Stream { history, follow, .. } = &mut self.streams[index];
+        let heard = follow.hear(history, op);
+        self.streams[index].as_foreseen = matches!(heard, Heard::AsForeseen | Heard::Adopted);
+        let Stream { history, follow, .. } = &self.streams[index];
+        let Some(offset) = follow.offset() else {
+            if heard == Heard::Lost {
+                self.forget(index);
+            }
+            return;
+        };
+        self.twins.find(history, &self.trails, op, op - offset);
+        self.foresee(index, op, offset);
+        match heard {
+            Heard::Adopted => self.renew(index, op, offset),
+            _ => self.find_idle(index, op, offset),
+        }
+    }
+
+    /// The operation's use of an allocation has ended: from now on it may be a victim.
+    pub(crate) fn ended(&mut self, key: Key, written: bool, dirty: bool, pages: u64) {
+        let Some(trail) = self.trails.get_mut(key) else { return };
+        let stream = &mut self.streams[trail.stream as usize];
+        if written {
+            stream.history.wrote(trail.last);
+        }
+        trail.place = place_of(trail, stream, dirty, pages);
+    }
+
+    /// An allocation has died.
+    pub(crate) fn died(&mut self, key: Key) {
+        if let Some(trail) = self.trails.died(key) {
+            self.streams[trail.stream as usize].history.died(trail.last);
+        }
+    }
+
+    /// The place of an allocation without the time of an unknown one.
+    pub(crate) fn place(&self, key: Key) -> u64 {
+        self.trails.get(key).map_or(place::UNKNOWN, |trail| trail.place)
+    }
+
+    /// The next allocation whose forecast has changed otherwise than by its use.
+    pub(crate) fn renewed(&mut self) -> Option<Key> {
+        self.renewed.pop()
+    }
+
+    /// Gives an allocation the place that its forecast says. `false`: it has it.
+    pub(crate) fn place_anew(&mut self, key: Key, dirty: bool, pages: u64) -> bool {
+        let Some(trail) = self.trails.get_mut(key) else { return false };
+        let place = place_of(trail, &self.streams[trail.stream as usize], dirty, pages);
+        std::mem::replace(&mut trail.place, place) != place
+    }
+
+    /// If the latest operations of all streams came as foreseen: the longest of their offsets.
+    pub(crate) fn repeats_after(&self) -> Option<u64> {
+        let offsets = self.streams.iter().map(|stream| stream.follow.offset().filter(|_| stream.as_foreseen));
+        offsets.reduce(|longest, offset| Some(longest?.max(offset?))).flatten()
+    }
+
+    /// What is known of each stream.
+    pub(crate) fn report(&self) -> Vec<StreamReport> {
+        let report = |stream: &Stream| {
+            let (followed, slips, lost) = stream.follow.counts();
+            let (operations, repeats_after) = (stream.history.operations(), stream.follow.offset());
+            StreamReport { process: stream.process, operations, repeats_after, followed, slips, lost }
+        };
+        let mut all: Vec<StreamReport> = self.streams.iter().map(report).collect();
+        all.sort_by_key(|stream| stream.process);
+        all
+    }
+
+    fn stream_of(&mut self, process: u32) -> usize {
+        if let Some(index) = self.streams.iter().position(|stream| stream.process == process) {
+            return index;
+        }
+        let (base, history, follow) = (self.heard, History::new(), Follow::new());
+        self.streams.push(Stream { process, base, history, follow, as_foreseen: false });
+        self.streams.len() - 1
+    }
+
+    /// Writes the operation into the history.
+    fn enter(&mut self, index: usize, list: &[Item]) -> u64 {
+        let history = &mut self.streams[index].history;
+        let op = history.begin(symbol::of_list(list), symbol::of_names(list));
+        for item in list {
+            // CAST: as many streams as processes.
+            let (trail, known) = self.trails.of(item.key, index as u32, op);
+            let last = known.then_some(trail.last);
+            trail.last = history.push(item.key, symbol::of_item(item), last, trail.born);
+        }
+        op
+    }
+
+    /// Says for each allocation of the operation what comes next.
+    fn foresee(&mut self, index: usize, op: u64, offset: u64) {
+        let history = &self.streams[index].history;
+        let Some(uses) = history.uses_of(op) else { return };
+        for (number, twin) in uses.zip(self.twins.found()) {
+            let key = history.used(number).expect("its operation is kept").key;
+            let trail = self.trails.get_mut(key).expect("it has just been used");
+            (trail.forecast, trail.awaits) = match twin {
+                Some(twin) => after_twin(history, *twin, offset),
+                None => from_own_past(history, trail, op - offset, offset),
+            };
+        }
+    }
+
+    /// A new offset is followed: says of everything that the stream used last what comes next.
+    fn renew(&mut self, index: usize, op: u64, offset: u64) {
+        let Recall { streams, trails, renewed, .. } = self;
+        let history = &streams[index].history;
+        let then = op - offset;
+        let keys = trails.iter().filter(|trail| trail.stream as usize == index).map(|trail| trail.key);
+        for key in keys.collect::<Vec<Key>>() {
+            let trail = trails.get_mut(key).expect("it has just been there");
+            let last = history.used(trail.last).map(|used| used.op);
+            if last == Some(op) {
+                continue;
+            }
+            (trail.forecast, trail.awaits) = match last {
+                // Its last use lies a whole repetition back, and it was not used since.
+                Some(last) if last > then => from_own_past(history, trail, then, offset),
+                _ => (Forecast::Idle, None),
+            };
+            renewed.push(key);
+        }
+    }
+
+    /// What the operation a little behind the repeated one used, and the present repetition has not, is idle.
+    fn find_idle(&mut self, index: usize, op: u64, offset: u64) {
+        let history = &self.streams[index].history;
+        let Some(late) = (op - offset).checked_sub(LATE) else { return };
+        for used in history.list(late) {
+            let Some(trail) = self.trails.get_mut(used.key) else { continue };
+            let last = history.used(trail.last).map(|used| used.op);
+            if trail.stream as usize == index && last == Some(late) && trail.forecast != Forecast::Idle {
+                (trail.forecast, trail.awaits) = (Forecast::Idle, None);
+                self.renewed.push(used.key);
+            }
+        }
+    }
+
+    /// The repetition is lost: nothing of it is foreseen any more.
+    fn forget(&mut self, index: usize) {
+        let Recall { trails, renewed, .. } = self;
+        let of = trails.iter().filter(|trail| trail.stream as usize == index && trail.forecast != Forecast::Unknown);
+        renewed.extend(of.map(|trail| trail.key));
+        for key in &*renewed {
+            if let Some(trail) = trails.get_mut(*key) {
+                (trail.forecast, trail.awaits) = (Forecast::Unknown, None);
+            }
+        }
+    }
+}
+
+/// What comes after a use whose twin this is; and the past use that the next one repeats.
+fn after_twin(history: &History, twin: u64, offset: u64) -> (Forecast, Option<u64>) {
+    match history.next(twin) {
+        Next::Used { number, op } => (Forecast::Used { op: op + offset }, Some(number)),
+        Next::Died { op } => (Forecast::Dies { op: op + offset }, None),
+        Next::Open => (Forecast::Unknown, None),
+    }
+}
+
+/// The same by the allocation's own first use behind the operation `then`.
+fn from_own_past(history: &History, trail: &Trail, then: u64, offset: u64) -> (Forecast, Option<u64>) {
+    let lived_then = trail.born <= then;
+    let found = lived_then.then(|| history.first_behind(trail.last, then, HOPS_MAX)).flatten();
+    match found.and_then(|number| Some((number, history.used(number)?.op))) {
+        Some((number, op)) => (Forecast::Used { op: op + offset }, Some(number)),
+        None => (Forecast::Unknown, None),
+    }
+}
+
+fn place_of(trail: &Trail, stream: &Stream, dirty: bool, pages: u64) -> u64 {
+    let used = stream.history.used(trail.last).map_or(0, |used| used.op);
+    place::of(trail.forecast, dirty, pages, (stream.base, used))
+}

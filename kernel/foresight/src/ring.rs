@@ -1,0 +1,93 @@
+//! A window on a sequence that only grows: entries are named by their number since the begin, and the oldest fall out when it is full.
+
+/// The newest entries of a sequence.
+#[derive(Debug)]
+pub(crate) struct Ring<T> {
+    /// As long as a power of two, or empty; the entry of number `n` is at `n` modulo the length.
+    entries: Vec<T>,
+    /// Number of the oldest entry that is kept.
+    start: u64,
+    /// Number of the next entry.
+    end: u64,
+    /// Most entries kept: a power of two.
+    kept_max: usize,
+}
+
+impl<T: Copy> Ring<T> {
+    /// An empty one that keeps at most so many, a power of two.
+    pub(crate) fn new(kept_max: usize) -> Ring<T> {
+        assert!(kept_max.is_power_of_two(), "numbers are masked");
+        Ring { entries: Vec::new(), start: 0, end: 0, kept_max }
+    }
+
+    /// The number that the next entry gets.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The oldest number kept.
+    pub(crate) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Appends; the oldest falls out if it is full.
+    pub(crate) fn push(&mut self, entry: T) {
+        let length = self.entries.len();
+        if self.kept() == length && length < self.kept_max {
+            self.grow(entry);
+        }
+        let index = self.index(self.end);
+        self.entries[index] = entry;
+        self.end += 1;
+        self.start = self.start.max(self.end.saturating_sub(self.entries.len() as u64));
+    }
+
+    /// The entry of a number, if it is kept.
+    pub(crate) fn get(&self, number: u64) -> Option<&T> {
+        (self.start..self.end).contains(&number).then(|| &self.entries[self.index(number)])
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
+        let index = (self.start..self.end).contains(&number).then(|| self.index(number))?;
+        Some(&mut self.entries[index])
+    }
+
+    fn kept(&self) -> usize {
+        // CAST: no more than the entries.
+        (self.end - self.start) as usize
+    }
+
+    fn index(&self, number: u64) -> usize {
+        // CAST: masked below the length, which is a power of two.
+        (number & (self.entries.len() as u64 - 1)) as usize
+    }
+
+    fn grow(&mut self, filler: T) {
+        let length = (self.entries.len() * 2).max(64).min(self.kept_max);
+        let mut larger = vec![filler; length];
+        for number in self.start..self.end {
+            // CAST: masked below the length.
+            larger[(number & (length as u64 - 1)) as usize] = self.entries[self.index(number)];
+        }
+        self.entries = larger;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_are_kept_under_their_numbers() {
+        let mut ring = Ring::new(128);
+        for number in 0..300u64 {
+            ring.push(number);
+            assert_eq!((ring.start(), ring.end()), ((number + 1).saturating_sub(128), number + 1));
+            assert!((ring.start()..ring.end()).all(|number| ring.get(number) == Some(&number)));
+        }
+        assert_eq!((ring.get(171), ring.get(300)), (None, None));
+        *ring.get_mut(200).unwrap() = 7;
+        assert_eq!(ring.get(200), Some(&7));
+    }
+}
