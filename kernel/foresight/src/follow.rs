@@ -26,8 +26,8 @@ const REPLACED_AT: u8 = 8;
 const SLIP_MAX: u64 = 32;
 /// So many slips in 64 operations, and the repetition is lost.
 const SLIPS_MAX: u32 = 16;
-/// Exact sets that are remembered with their last place.
-const SETS: usize = 1 << 12;
+/// Most exact sets that are remembered with their last place.
+const SETS_MAX: usize = 1 << 16;
 /// Uses of an earlier list that are compared with.
 const COMPARED_MAX: usize = 64;
 
@@ -74,7 +74,8 @@ pub(crate) struct Follow {
     candidates: [Candidate; CANDIDATES],
     /// One bit an operation, the latest lowest: whether it was a slip.
     slips: u64,
-    sets: Box<[(u64, u64)]>,
+    /// The last operation of an exact set, by the low bits of its names; grows with the history.
+    sets: Vec<(u64, u64)>,
     followed: u64,
     slipped: u64,
     lost: u64,
@@ -82,9 +83,8 @@ pub(crate) struct Follow {
 
 impl Follow {
     pub(crate) fn new() -> Follow {
-        let sets = vec![(0, u64::MAX); SETS].into_boxed_slice();
         let candidates = [Candidate::default(); CANDIDATES];
-        Follow { offset: None, candidates, slips: 0, sets, followed: 0, slipped: 0, lost: 0 }
+        Follow { offset: None, candidates, slips: 0, sets: Vec::new(), followed: 0, slipped: 0, lost: 0 }
     }
 
     /// How far behind the operation that it repeats the present one lies.
@@ -105,18 +105,19 @@ impl Follow {
             return self.adopt(ADOPTED_AT).unwrap_or(Heard::Nothing);
         };
         let agreement = agreement(history, op, offset);
-        let matches = agreement != Agreement::Mismatch;
-        self.slips = self.slips << 1 | u64::from(!matches);
+        let slips = matches!(agreement, Agreement::Mismatch | Agreement::Differs);
+        self.slips = self.slips << 1 | u64::from(slips);
         match agreement {
-            Agreement::Same | Agreement::Silent => {}
+            Agreement::Silent => {}
+            Agreement::Same => self.doubt(history, op),
             _ => self.count(history, op, set),
         }
-        if let Some(adopted) = self.adopt(REPLACED_AT) {
+        if let Some(adopted) = self.adopt(if slips { ADOPTED_AT } else { REPLACED_AT }) {
             return adopted;
         }
-        if matches {
+        if !slips {
             self.followed += 1;
-            return Heard::AsForeseen;
+            return if agreement == Agreement::Partly { Heard::Slipped } else { Heard::AsForeseen };
         }
         self.slipped += 1;
         if self.slips.count_ones() >= SLIPS_MAX {
@@ -140,6 +141,13 @@ impl Follow {
         }
         (self.offset, self.slips, self.candidates) = (Some(best), 0, Default::default());
         Some(Heard::Adopted)
+    }
+
+    /// The followed offset was right: whichever was not loses.
+    fn doubt(&mut self, history: &History, op: u64) {
+        for candidate in self.candidates.iter_mut().filter(|candidate| candidate.right > 0) {
+            candidate.right -= u8::from(agreement(history, op, candidate.offset) != Agreement::Same);
+        }
     }
 
     /// Counts for each candidate whether it was right, and lets allocations propose new ones.
@@ -181,10 +189,23 @@ impl Follow {
     /// The last operation with exactly these allocations; it is replaced by this one.
     fn same_set_before(&mut self, history: &History, op: u64) -> Option<u64> {
         let found = history.op(op).filter(|found| found.names != 0)?;
-        // CAST: masked below the length.
-        let slot = &mut self.sets[(found.names & (SETS as u64 - 1)) as usize];
+        let length = self.sets.len();
+        if op >= length as u64 / 2 && length < SETS_MAX {
+            let smaller = std::mem::replace(&mut self.sets, vec![(0, u64::MAX); (length * 2).max(64)]);
+            for known in smaller.into_iter().filter(|known| known.1 != u64::MAX) {
+                let index = self.set_index(known.0);
+                self.sets[index] = known;
+            }
+        }
+        let index = self.set_index(found.names);
+        let slot = &mut self.sets[index];
         let before = std::mem::replace(slot, (found.names, op));
         (before.0 == found.names && before.1 < op).then_some(before.1)
+    }
+
+    fn set_index(&self, names: u64) -> usize {
+        // CAST: masked below the length, which is a power of two.
+        (names & (self.sets.len() as u64 - 1)) as usize
     }
 }
 
@@ -218,7 +239,7 @@ fn moved(history: &History, op: u64, offset: u64) -> Option<u64> {
         let agrees = |op: u64| !matches!(agreement(history, op, offset), Agreement::Mismatch | Agreement::Differs);
         offset > 0 && agrees(op) && op > 0 && agrees(op - 1)
     };
-    (1..=SLIP_MAX).find_map(|by| {
+    (1..=SLIP_MAX.min(offset / 4)).find_map(|by| {
         let nearer = offset.checked_sub(by).filter(|nearer| agrees(*nearer));
         nearer.or_else(|| Some(offset + by).filter(|farther| agrees(*farther)))
     })

@@ -152,7 +152,8 @@ impl Recall {
             let trail = self.trails.get_mut(key).expect("it has just been used");
             (trail.forecast, trail.awaits) = match twin {
                 Some(twin) => after_twin(history, *twin, offset),
-                None => from_own_past(history, trail, op - offset, offset),
+                None if trail.born <= op - offset => from_own_past(history, trail, op - offset, offset),
+                None => (Forecast::Unknown, None),
             };
         }
     }
@@ -170,8 +171,12 @@ impl Recall {
                 continue;
             }
             (trail.forecast, trail.awaits) = match last {
-                // Its last use lies a whole repetition back, and it was not used since.
+                // It was born in this repetition, and what is born as it was had a life in the one before.
+                Some(last) if trail.born > then && trail.born >= offset => {
+                    from_likeness(history, trail.last, last - offset, offset)
+                }
                 Some(last) if last > then => from_own_past(history, trail, then, offset),
+                // It was not used for a whole repetition.
                 _ => (Forecast::Idle, None),
             };
             renewed.push(key);
@@ -216,12 +221,19 @@ fn after_twin(history: &History, twin: u64, offset: u64) -> (Forecast, Option<u6
 
 /// The same by the allocation's own first use behind the operation `then`.
 fn from_own_past(history: &History, trail: &Trail, then: u64, offset: u64) -> (Forecast, Option<u64>) {
-    let lived_then = trail.born <= then;
-    let found = lived_then.then(|| history.first_behind(trail.last, then, HOPS_MAX)).flatten();
+    let found = history.first_behind(trail.last, then, HOPS_MAX);
     match found.and_then(|number| Some((number, history.used(number)?.op))) {
         Some((number, op)) => (Forecast::Used { op: op + offset }, Some(number)),
         None => (Forecast::Unknown, None),
     }
+}
+
+/// The same by a use of the operation `then` that looks like the use of this number.
+fn from_likeness(history: &History, number: u64, then: u64, offset: u64) -> (Forecast, Option<u64>) {
+    let Some((used, past)) = history.used(number).zip(history.uses_of(then)) else { return (Forecast::Unknown, None) };
+    let alike =
+        |twin: &u64| history.used(*twin).is_some_and(|other| other.looks == used.looks && other.age == used.age);
+    past.clone().find(alike).map_or((Forecast::Unknown, None), |twin| after_twin(history, twin, offset))
 }
 
 fn place_of(trail: &Trail, stream: &Stream, dirty: bool, pages: u64) -> u64 {
