@@ -2,6 +2,7 @@
 
 use crate::account::Account;
 use crate::event::{Broken, Ended, Event, Item, Key, Moved, Place, Victim, Wanted};
+use crate::experts::Experts;
 use crate::place;
 use crate::recall::Recall;
 use crate::report::Report;
@@ -13,19 +14,25 @@ pub struct Foresight {
     subjects: Subjects,
     recall: Recall,
     account: Account,
+    experts: Experts,
 }
 
 impl Foresight {
     /// A segment in which subjects may hold so many pages. Nothing is known.
     #[must_use]
     pub fn new(pages: u64) -> Foresight {
-        Foresight { subjects: Subjects::default(), recall: Recall::default(), account: Account::new(pages) }
+        Foresight {
+            subjects: Subjects::default(),
+            recall: Recall::default(),
+            account: Account::new(pages),
+            experts: Experts::new(pages),
+        }
     }
 
     /// Hears what has happened.
     pub fn hear(&mut self, event: Event<'_>) {
         match event {
-            Event::Room { pages } => self.account.resize(pages),
+            Event::Room { pages } => self.resize(pages),
             Event::Used { process, device: _, list } => self.used(process, list),
             Event::Ended { process: _, list } => self.ended(list),
             Event::Moved(moved) => self.moved(&moved),
@@ -39,7 +46,8 @@ impl Foresight {
     /// The place of an allocation among its tier and priority; `since` is the time of the Evict that made it a victim.
     #[must_use]
     pub fn place_of(&self, key: Key, since: u64) -> Place {
-        Place(place::since(self.recall.place(key), since))
+        let unknown = self.experts.worth(key).unwrap_or(since);
+        Place(place::since(self.recall.place(key), unknown))
     }
 
     /// An allocation whose place has changed otherwise than by an `Ended` that names it: to be asked until there is none.
@@ -69,6 +77,7 @@ impl Foresight {
             actual: self.account.actual(),
             lru: self.account.lru(),
             loss: self.account.loss(),
+            expert: self.experts.leader(),
         }
     }
 
@@ -88,7 +97,7 @@ impl Foresight {
                 return Some(key);
             }
         }
-        None
+        self.experts.next_changed()
     }
 
     fn used(&mut self, process: u32, list: &[Item]) {
@@ -99,12 +108,14 @@ impl Foresight {
         self.account.trust(self.recall.repeats_after());
         // The ghost takes an operation before the truth does.
         self.account.used(list);
+        self.experts.used(list);
     }
 
     fn ended(&mut self, list: &[Ended]) {
         for ended in list {
             if ended.written {
                 self.subjects.written(ended.key);
+                self.experts.written(ended.key);
             }
             if let Some(subject) = self.subjects.get(ended.key) {
                 self.recall.ended(ended.key, ended.written, subject.dirty > 0, subject.pages);
@@ -112,6 +123,11 @@ impl Foresight {
             let since = self.account.ended(ended.key, ended.written);
             self.account.placed(ended.key, self.place_of(ended.key, since));
         }
+    }
+
+    fn resize(&mut self, pages: u64) {
+        self.account.resize(pages);
+        self.experts.resize(pages);
     }
 
     fn moved(&mut self, moved: &Moved) {
@@ -123,6 +139,7 @@ impl Foresight {
         self.subjects.died(key);
         self.recall.died(key);
         self.account.forget(key);
+        self.experts.forget(key);
     }
 
     fn dropped(&mut self, key: Key) {
@@ -133,6 +150,7 @@ impl Foresight {
     fn elsewhere(&mut self, key: Key) {
         self.subjects.elsewhere(key);
         self.account.forget(key);
+        self.experts.forget(key);
     }
 }
 

@@ -62,4 +62,6 @@ pub struct Report {
     pub lru: Flow,
     /// How the second is kept close to the first.
     pub loss: Loss,
+    /// Whose order counts where nothing is foreseen: 0 recency, 1 and 2 frequency with half-lives of 16 and 256 rooms' worth of uses.
+    pub expert: usize,
 }
