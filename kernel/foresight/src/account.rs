@@ -34,23 +34,19 @@
 //!
 //! # The loan
 //! (*) alone lends 1 % of L, and on a scan each page kept pays only after a round: the second step would gain little. So while all streams
-//! repeat, `D` is up to two rooms, and never more than L. When what was foreseen does not come, D falls to what is owed then, (*)
-//! holds without a loan, and nothing is lent until that is paid; the next loan is half as large, and grows back by one half after each whole round.
-//! So at the end of any run that repeats throughout, or that never repeats, A is at most 1 % above L.
+//! repeat, `D` is up to two rooms, and never more than L (`loan`). When what was foreseen does not come, D is what is owed then, and (*)
+//! holds without a loan until that is paid. So at the end of any run that repeats throughout, or that never repeats, A is at most
+//! 1 % above L.
 
 use std::collections::BTreeSet;
 
 use crate::event::{Broken, Item, Key, Moved, Place, Victim};
 use crate::ghost::{Ghost, Holding};
+use crate::loan::Loan;
 use crate::report::{Flow, Loss};
 
-/// How many rooms the loan is at most, before it is halved.
-const ROOMS_LENT_MAX: u64 = 2;
 /// Fewer pages are not worth a victim of their own, if more are needed.
 const GRAIN: u64 = 64;
-/// The loan is halved no more often: then it is 0 in any room.
-const HALVINGS_MAX: u32 = 63;
-
 /// The account of one segment.
 #[derive(Debug)]
 pub(crate) struct Account {
@@ -88,19 +84,6 @@ struct Mark {
     listed: bool,
     /// It has just become a subject, and the ghost was charged for its content: pages that turn out to be there already were no copies for the ghost either.
     arriving: bool,
-}
-
-/// What may be owed beyond one part in a hundred.
-#[derive(Debug, Default)]
-struct Loan {
-    /// Whether it stands: all streams repeat.
-    granted: bool,
-    /// How often it was halved.
-    halvings: u32,
-    /// The last one was lost, and is not paid.
-    lost: bool,
-    /// Operations since the last slip, or since it last grew.
-    clean: u64,
 }
 
 impl Account {
@@ -197,27 +180,12 @@ impl Account {
         }
     }
 
-    /// An operation began: after how many operations the streams repeat, if all of them do.
+    /// An operation began: after how many operations the streams repeat, if all of them do and it came as foreseen.
     pub(crate) fn trust(&mut self, repeats_after: Option<u64>) {
-        let Some(round) = repeats_after else {
-            self.slip();
-            return;
-        };
-        self.loan.lost &= self.over() > 0;
-        self.loan.granted = !self.loan.lost;
-        self.loan.clean += 1;
-        if self.loan.clean > round {
-            self.loan.clean = 0;
-            self.loan.halvings = self.loan.halvings.saturating_sub(1);
-        }
-    }
-
-    /// Something came otherwise than foreseen: a loan that is in use is lost.
-    pub(crate) fn slip(&mut self) {
-        self.loan.clean = 0;
-        if std::mem::take(&mut self.loan.granted) && self.over() > 0 {
-            self.loan.lost = true;
-            self.loan.halvings = HALVINGS_MAX.min(self.loan.halvings + 1);
+        let owes = self.over() > 0;
+        match repeats_after {
+            Some(round) => self.loan.proved(round, owes),
+            None => self.loan.disproved(owes),
         }
     }
 
@@ -260,8 +228,8 @@ impl Account {
         Loss {
             potential: self.potential,
             lent: self.lent(),
-            owed: if self.loan.lost { self.over() } else { 0 },
-            halvings: self.loan.halvings,
+            owed: if self.loan.is_lost() { self.over() } else { 0 },
+            halvings: self.loan.halvings(),
             deviated: self.deviated,
             followed: self.followed,
         }
@@ -303,11 +271,7 @@ impl Account {
 
     /// The loan that stands now.
     fn lent(&self) -> u64 {
-        if !self.loan.granted {
-            return 0;
-        }
-        let most = ROOMS_LENT_MAX.saturating_mul(self.ghost.room()) >> self.loan.halvings;
-        most.min(self.ghost.flow().moved())
+        self.loan.lent(self.ghost.room(), self.ghost.flow().moved())
     }
 
     /// How many pages of `first` may go by (*), and how many of these the ghost has.

@@ -43,7 +43,7 @@
 //! `event` and `report` are the border's words; `foresight` is the door. `subject` holds what is true of each allocation now, `trail` where it
 //! stands in its stream. `recall` joins streams: `symbol` and `history` say what was, `follow` which part of it happens again, `twin` which
 //! use repeats which, and `place` what a forecast is worth in the order of victims. `ghost` is the LRU that `account` measures deviations
-//! against. `experts` choose the order of what nothing is foreseen of, by `frequency` where a `sample` of it shows that this pays.
+//! against, within a `loan`. `experts` choose the order of what nothing is foreseen of, by `frequency` where a `sample` of it shows that this pays.
 
 mod account;
 mod event;
@@ -53,6 +53,7 @@ mod foresight;
 mod frequency;
 mod ghost;
 mod history;
+mod loan;
 mod place;
 mod recall;
 mod report;
