@@ -65,6 +65,8 @@ pub(crate) struct Account {
     touched: Vec<u32>,
     /// Pages taken although the ghost has them.
     deviated: u64,
+    /// Pages copied out whose allocation died before they came back.
+    unread: u64,
     /// Pages taken because the account forbade to deviate.
     followed: u64,
 }
@@ -75,6 +77,8 @@ struct Mark {
     key: Option<Key>,
     resident: u64,
     dirty: u64,
+    /// Pages copied out that have not come back.
+    outside: u64,
     /// Its terms of Φ.
     term: u64,
     /// Its place among the victims, and when it became one.
@@ -98,6 +102,7 @@ impl Account {
             clock: 0,
             touched: Vec::new(),
             deviated: 0,
+            unread: 0,
             followed: 0,
         }
     }
@@ -160,6 +165,7 @@ impl Account {
             mark.arriving = false;
         }
         (mark.resident, mark.dirty) = (moved.resident, moved.dirty);
+        mark.outside = (mark.outside + moved.paged_out).saturating_sub(moved.paged_in);
         self.settle(slot);
     }
 
@@ -172,7 +178,15 @@ impl Account {
         }
     }
 
-    /// It has died, or is no subject until it is used again: it leaves both sides.
+    /// It has died: what was copied out and has not come back was copied for nothing.
+    pub(crate) fn died(&mut self, key: Key) {
+        if self.ghost.knows(key) {
+            self.unread += self.marks[key.slot() as usize].outside;
+            self.forget(key);
+        }
+    }
+
+    /// It is no subject until it is used again, or is gone: it leaves both sides.
     pub(crate) fn forget(&mut self, key: Key) {
         if self.ghost.knows(key) {
             self.ghost.forget(key);
@@ -221,6 +235,11 @@ impl Account {
     /// What LRU would have copied.
     pub(crate) fn lru(&self) -> Flow {
         self.ghost.flow()
+    }
+
+    /// Pages that were copied out for nothing: their allocation died before they came back.
+    pub(crate) fn unread(&self) -> u64 {
+        self.unread
     }
 
     /// The account in numbers.

@@ -76,6 +76,7 @@ impl Foresight {
             streams: self.recall.report(),
             actual: self.account.actual(),
             lru: self.account.lru(),
+            unread: self.account.unread(),
             loss: self.account.loss(),
             expert: self.experts.leader(),
         }
@@ -138,7 +139,7 @@ impl Foresight {
     fn died(&mut self, key: Key) {
         self.subjects.died(key);
         self.recall.died(key);
-        self.account.forget(key);
+        self.account.died(key);
         self.experts.forget(key);
     }
 

@@ -60,6 +60,8 @@ pub struct Report {
     pub actual: Flow,
     /// What an LRU of the same room would have copied.
     pub lru: Flow,
+    /// Pages that were copied out and whose allocation died before they came back: an offer before they left would have saved the copy.
+    pub unread: u64,
     /// How the second is kept close to the first.
     pub loss: Loss,
     /// Whose order counts where nothing is foreseen: 0 recency, 1 and 2 frequency with half-lives of 16 and 256 rooms' worth of uses.

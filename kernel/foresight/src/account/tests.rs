@@ -143,7 +143,7 @@ impl Memory {
 
     /// Its owner destroys it; the slot's next tenant is as large.
     fn destroy(&mut self, slot: u32) {
-        self.account.forget(self.key(slot));
+        self.account.died(self.key(slot));
         let content = &mut self.all[slot as usize];
         self.order.remove(&(content.place, slot));
         self.held -= content.resident;
@@ -299,4 +299,18 @@ fn pages_that_were_there_already_are_no_copies_of_the_ghost_s() {
     account.forget(key);
     assert_eq!(account.check(), Ok(()));
     assert_eq!(account.loss().potential, 0);
+}
+
+#[test]
+fn copies_out_of_what_dies_outside_were_for_nothing() {
+    let mut memory = Memory::new(10, &[8, 8, 8], RECENCY);
+    memory.operate(&BTreeSet::from([0]), 1, None);
+    memory.operate(&BTreeSet::from([1]), 1, None);
+    assert_eq!(memory.account.actual(), Flow { paged_in: 0, paged_out: 6 }, "2 of its pages stay");
+    memory.operate(&BTreeSet::from([0]), 0, None);
+    assert_eq!(memory.account.actual(), Flow { paged_in: 6, paged_out: 12 });
+    memory.destroy(0);
+    assert_eq!(memory.account.unread(), 0, "its pages had come back");
+    memory.destroy(1);
+    assert_eq!(memory.account.unread(), 6);
 }
