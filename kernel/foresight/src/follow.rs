@@ -8,7 +8,9 @@
 //! An offset that is followed is asked first. Where its operation has the same symbol and the same allocations, as far as these lived
 //! then, nothing else is looked at, so a long offset is not lost to a short one of an inner loop. Where it has not, the others are counted,
 //! and one of them replaces it when it was right often enough where the followed one was not. A single operation more, less or otherwise
-//! is a *slip*: the offset moves by as much, and the repetition is lost only when slips are the rule.
+//! is a *slip*: the offset moves by as much, and the repetition is lost only when slips are the rule. After a loss an offset has to be right
+//! twice as often before it is followed: what has a skeleton that repeats and nothing else (a mixture of experts that never chooses alike)
+//! would be lost and found again for ever.
 
 use crate::history::History;
 
@@ -20,6 +22,10 @@ const VOTERS_MAX: usize = 8;
 const CANDIDATES: usize = 8;
 /// So often right, and an offset is followed where none is.
 const ADOPTED_AT: u8 = 2;
+/// It doubles with each loss, and no more often than so.
+const DOUBLINGS_MAX: u32 = 5;
+/// A repetition has proved itself when it was followed for a whole one, and for so many operations.
+const PROVED_MIN: u64 = 64;
 /// So often right where the followed one was not, and it is replaced.
 const REPLACED_AT: u8 = 8;
 /// How far a slip moves the offset at most.
@@ -76,6 +82,10 @@ pub(crate) struct Follow {
     slips: u64,
     /// The last operation of an exact set, by the low bits of its names; grows with the history.
     sets: Vec<(u64, u64)>,
+    /// How often what is asked of an offset has doubled: once with each loss, since a whole repetition came as foreseen.
+    doublings: u32,
+    /// Operations as foreseen since the last slip.
+    clean: u64,
     followed: u64,
     slipped: u64,
     lost: u64,
@@ -84,7 +94,17 @@ pub(crate) struct Follow {
 impl Follow {
     pub(crate) fn new() -> Follow {
         let candidates = [Candidate::default(); CANDIDATES];
-        Follow { offset: None, candidates, slips: 0, sets: Vec::new(), followed: 0, slipped: 0, lost: 0 }
+        Follow {
+            offset: None,
+            candidates,
+            slips: 0,
+            sets: Vec::new(),
+            doublings: 0,
+            clean: 0,
+            followed: 0,
+            slipped: 0,
+            lost: 0,
+        }
     }
 
     /// How far behind the operation that it repeats the present one lies.
@@ -102,7 +122,7 @@ impl Follow {
         let set = self.same_set_before(history, op);
         let Some(offset) = self.offset else {
             self.count(history, op, set);
-            return self.adopt(ADOPTED_AT).unwrap_or(Heard::Nothing);
+            return self.adopt(self.adopted_at()).unwrap_or(Heard::Nothing);
         };
         let agreement = agreement(history, op, offset);
         let slips = matches!(agreement, Agreement::Mismatch | Agreement::Differs);
@@ -112,16 +132,22 @@ impl Follow {
             Agreement::Same => self.doubt(history, op),
             _ => self.count(history, op, set),
         }
-        if let Some(adopted) = self.adopt(if slips { ADOPTED_AT } else { REPLACED_AT }) {
+        if let Some(adopted) = self.adopt(if slips { self.adopted_at() } else { REPLACED_AT.max(self.adopted_at()) }) {
             return adopted;
         }
         if !slips {
             self.followed += 1;
+            self.clean += 1;
+            if self.clean > offset.max(PROVED_MIN) {
+                self.doublings = 0;
+            }
             return if agreement == Agreement::Partly { Heard::Slipped } else { Heard::AsForeseen };
         }
         self.slipped += 1;
+        self.clean = 0;
         if self.slips.count_ones() >= SLIPS_MAX {
             self.lost += 1;
+            self.doublings = DOUBLINGS_MAX.min(self.doublings + 1);
             (self.offset, self.slips, self.candidates) = (None, 0, Default::default());
             return Heard::Lost;
         }
@@ -174,6 +200,11 @@ impl Follow {
                 earlier = earlier.and_then(|number| history.previous(number));
             }
         }
+    }
+
+    /// How often an offset has to be right before it is followed.
+    fn adopted_at(&self) -> u8 {
+        ADOPTED_AT << self.doublings
     }
 
     fn propose(&mut self, offset: u64) {
