@@ -1,10 +1,11 @@
 //! The planner on strings that never repeat: what is used is drawn anew for each token, as a mixture of experts draws it. Frequency is all
-//! that can be learned, where there is any; where there is none the planner is to be LRU.
+//! that can be learned, where there is any; where there is none the planner is to be LRU. Module `worse` has strings that mislead it.
 //!
 //! Ratios of exact bytes. `lru` is what an LRU of the same room moves, `bound` the fewest bytes that any memory moves that knows the future.
 
 mod planned {
     pub mod memory;
+    mod worse;
 }
 
 use std::collections::BTreeSet;
