@@ -227,6 +227,11 @@ impl Account {
         (self.allowance() + self.lent()).saturating_sub(self.actual.moved() + self.potential)
     }
 
+    /// Whether a loan stands: what all streams do is known.
+    pub(crate) fn lends(&self) -> bool {
+        self.lent() > 0
+    }
+
     /// What was really copied.
     pub(crate) fn actual(&self) -> Flow {
         self.actual

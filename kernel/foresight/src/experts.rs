@@ -4,7 +4,8 @@
 //! Each runs a small memory over a sample of the allocations (`sample`), and the one that has copied the least lately leads. Its order is
 //! that of all allocations without a forecast. While recency leads, the planner *is* LRU there; the account bounds what an expert may cost.
 //!
-//! Small sets are sampled whole, large ones one allocation in sixteen, by a hash of the name. The sample's room is its share of the pages.
+//! They watch only while something is unknown: what repeats needs none of them. Small sets are sampled whole, large ones one allocation in
+//! sixteen, by a hash of the name. The sample's room is its share of the pages.
 //! A new leader's order reaches each allocation at its next use, and the others by and by (`next_changed`).
 
 use crate::event::{Item, Key};
@@ -13,10 +14,8 @@ use crate::sample::Sample;
 
 /// Half-lives in rooms' worth of uses, as powers of two.
 const HALF_LIVES: [u32; 2] = [4, 8];
-/// Living allocations from which on one in [`SAMPLED`] is sampled.
-const WHOLE_MAX: u64 = 256;
-/// One in so many; a power of two.
-const SAMPLED: u64 = 16;
+/// With more living allocations than the first number one in as many as the second is sampled, a power of two.
+const SAMPLED: [(u64, u64); 3] = [(0, 1), (32, 4), (256, 16)];
 /// A leader is replaced by one that copies a twentieth less.
 const MARGIN: u64 = 20;
 /// The window in which copies count halves after so many rooms' worth of uses.
@@ -37,8 +36,8 @@ pub(crate) struct Experts {
     /// Pages of the living, and of the sampled ones among them.
     pages: u64,
     sampled_pages: u64,
-    /// Whether only one in [`SAMPLED`] is sampled.
-    sparse: bool,
+    /// The line of [`SAMPLED`]; it only rises.
+    thinness: usize,
     /// Recency first, then the frequencies.
     samples: [Sample; 1 + HALF_LIVES.len()],
     leader: usize,
@@ -68,7 +67,7 @@ impl Experts {
             living: 0,
             pages: 0,
             sampled_pages: 0,
-            sparse: false,
+            thinness: 0,
             samples: Default::default(),
             leader: 0,
             aged: 0,
@@ -176,7 +175,7 @@ impl Experts {
         }
         self.vacate(key.slot());
         self.living += 1;
-        if self.living > WHOLE_MAX && !self.sparse {
+        if SAMPLED.get(self.thinness + 1).is_some_and(|(most, _)| self.living > *most) {
             self.thin();
         }
         let sampled = self.samples_key(key);
@@ -199,9 +198,9 @@ impl Experts {
         }
     }
 
-    /// From now on only some are sampled.
+    /// From now on fewer are sampled.
     fn thin(&mut self) {
-        self.sparse = true;
+        self.thinness += 1;
         for slot in 0..self.seats.len() {
             let Some(key) = self.seats[slot].key else { continue };
             if self.seats[slot].sampled && !self.samples_key(key) {
@@ -214,7 +213,7 @@ impl Experts {
 
     fn samples_key(&self, key: Key) -> bool {
         let name = u64::from(key.slot()) << 32 | u64::from(key.generation());
-        !self.sparse || (name ^ name >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 & (SAMPLED - 1) == 0
+        (name ^ name >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 & (SAMPLED[self.thinness].1 - 1) == 0
     }
 
     /// The expert that has copied the least leads, if that is clearly less than the present one has.

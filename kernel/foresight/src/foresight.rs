@@ -109,7 +109,9 @@ impl Foresight {
         self.account.trust(self.recall.repeats_after());
         // The ghost takes an operation before the truth does.
         self.account.used(list);
-        self.experts.used(list);
+        if !self.account.lends() {
+            self.experts.used(list);
+        }
     }
 
     fn ended(&mut self, list: &[Ended]) {
