@@ -45,6 +45,12 @@ pub struct Summary {
     pub paged_in_bytes: u64,
     /// Copied from video memory to system memory.
     pub paged_out_bytes: u64,
+    /// The fewest bytes that any memory manager copies in and out together in that memory; `None`: no bound is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fewest_bytes: Option<u64>,
+    /// The fewest that any copies in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fewest_paged_in_bytes: Option<u64>,
     /// Left video memory without a copy.
     pub discarded_bytes: u64,
     /// Filled with zeros at the first commit.

@@ -4,6 +4,7 @@
 
 pub(crate) mod budget;
 mod displaced;
+mod fewest;
 mod numbers;
 mod packet_waits;
 mod place;
@@ -16,8 +17,10 @@ mod stages;
 mod summary;
 mod times;
 
+pub(crate) use fewest::has_bound;
 pub use place::{AdapterChoice, parse_placement};
 pub use replay::{Placement, Stage};
+pub(crate) use setup::Setup;
 pub use share::{Priority, Share, Terms};
 pub use stages::parse as parse_stage;
 
@@ -37,7 +40,6 @@ use crate::progress::Progress;
 use crate::run::numbers::Numbers;
 use crate::run::play::play;
 use crate::run::recorders::Recorders;
-use crate::run::setup::Setup;
 use crate::run::summary::summary;
 use crate::size::MemorySize;
 
@@ -93,6 +95,8 @@ pub struct RunOptions {
     pub constants: Option<u64>,
     /// The run keeps a recording: a trace or a report will be written.
     pub recorded: bool,
+    /// The bound is computed, where it takes next to no time.
+    pub bounded: bool,
     /// Queues log when their submissions begin.
     pub log_submissions: bool,
     /// Where the trace goes.
@@ -110,18 +114,30 @@ pub struct RunOptions {
 /// # Errors
 /// [`RunError::File`] and [`RunError::Argument`] for input that cannot be used, [`RunError::Kernel`] when the run fails.
 pub fn execute(options: &RunOptions, progress: &Progress, cancel: &AtomicBool) -> Result<Outcome, RunError> {
-    let workloads = open_placed(options)?;
+    execute_opened(options, &open_placed(options)?, progress, cancel)
+}
+
+/// The same of workloads that are open: those that the options name, in their order, each placed.
+///
+/// # Errors
+/// Those of [`execute`].
+pub(crate) fn execute_opened(
+    options: &RunOptions,
+    workloads: &[(replay::Workload, Terms)],
+    progress: &Progress,
+    cancel: &AtomicBool,
+) -> Result<Outcome, RunError> {
     let Some((last, before)) = options.stages.split_last() else {
-        let setup = Setup::judge(options, &workloads, None)?;
-        return execute_at(options, &setup, &workloads, progress, cancel);
+        let setup = Setup::judge(options, workloads, None)?;
+        return execute_at(options, &setup, workloads, progress, cancel);
     };
     // All are judged before the first of them runs.
-    let judged = |stage: &Stage| Setup::judge(options, &workloads, Some(*stage));
+    let judged = |stage: &Stage| Setup::judge(options, workloads, Some(*stage));
     let (last, before) = (judged(last)?, before.iter().map(judged).collect::<Result<Vec<_>, _>>()?);
     let unrecorded = RunOptions { recorded: false, demotions: None, ..options.clone() };
     let mut stages = Vec::new();
     for setup in &before {
-        let mut outcome = execute_at(&unrecorded, setup, &workloads, progress, cancel)?;
+        let mut outcome = execute_at(&unrecorded, setup, workloads, progress, cancel)?;
         stages.append(&mut outcome.summary.stages);
         if outcome.interrupted
             || outcome.summary.lost.is_some()
@@ -131,7 +147,7 @@ pub fn execute(options: &RunOptions, progress: &Progress, cancel: &AtomicBool) -
             return Ok(outcome);
         }
     }
-    let mut outcome = execute_at(options, &last, &workloads, progress, cancel)?;
+    let mut outcome = execute_at(options, &last, workloads, progress, cancel)?;
     stages.append(&mut outcome.summary.stages);
     outcome.summary.stages = stages;
     Ok(outcome)
@@ -190,7 +206,9 @@ fn execute_at(
     summary.trace_hash = format!("{hash:016x}");
     let recordings = recorders.take(workloads, &played, setup);
     let interrupted = played.iter().any(|played| played.driven.interrupted);
-    if !options.stages.is_empty() && !interrupted && summary.lost.is_none() {
+    let is_whole = !interrupted && summary.lost.is_none();
+    fewest::note(&mut summary, options, setup, workloads, is_whole);
+    if !options.stages.is_empty() && is_whole {
         // Behind everything that is counted, on the adapter as the workload leaves it.
         let link = ProcessLink::new(Arc::clone(&host));
         let round_trip_ns = round_trip_ns(link, stage, stages::ROUND_TRIPS).map_err(failed)?;

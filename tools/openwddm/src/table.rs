@@ -93,6 +93,14 @@ fn memory_rows(rows: &mut Rows, summary: &Summary) {
     rows.causes(&summary.page_in_by_cause);
     rows.add("paged out", bytes_exact(summary.paged_out_bytes));
     rows.causes(&summary.page_out_by_cause);
+    if let Some(fewest) = summary.fewest_bytes {
+        let moved = summary.paged_in_bytes + summary.paged_out_bytes;
+        let times = match fewest {
+            0 => String::new(),
+            _ => format!("; the run moved {:.2} times as much", moved as f64 / fewest as f64),
+        };
+        rows.add("fewest possible", format!("{} in and out{times}", bytes_exact(fewest)));
+    }
     rows.add("discarded", format!("{}, nothing to copy", bytes_exact(summary.discarded_bytes)));
     rows.add("filled", format!("{}, first commit", bytes_exact(summary.filled_bytes)));
     if summary.mapped_bytes + summary.unmapped_bytes > 0 {

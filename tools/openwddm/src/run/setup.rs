@@ -11,7 +11,7 @@ use crate::run::recorders::{Listener, Recorders};
 use crate::run::{AdapterChoice, RunOptions, Terms, budget, stages, times};
 
 /// System memory of a process beside its storages: rings, command memory, reports.
-const PROCESS_SYSTEM_BYTES: u64 = 16 << 20;
+pub(super) const PROCESS_SYSTEM_BYTES: u64 = 16 << 20;
 
 /// The adapters and the sizes of a run.
 pub struct Setup {
