@@ -15,6 +15,7 @@ use crate::link::LinkRate;
 use crate::run::{AdapterChoice, Placement, RunOptions, Share, Stage, Terms, Workload, parse_placement, parse_stage};
 use crate::serve::ServeArguments;
 use crate::size::MemorySize;
+use crate::sweep_command::SweepArguments;
 use crate::top::TopArguments;
 
 pub use present::PresentArguments;
@@ -36,6 +37,8 @@ pub enum Command {
     Run(Box<RunArguments>),
     /// Compute the fewest bytes that any memory manager moves for a recorded workload in a memory size, and how far LRU is from it.
     Bound(BoundArguments),
+    /// Replay workloads in many memory sizes under several policies: a table, a picture with the bound and the knee, a Parquet row a run.
+    Sweep(Box<SweepArguments>),
     /// List the adapter profiles, or start one and say what it has: segments, memory, engines, capabilities.
     Adapters(AdaptersArguments),
     /// Measure the time from the signal of a fence until its waiter knows, path by path.

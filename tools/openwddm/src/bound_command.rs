@@ -100,7 +100,7 @@ pub fn bound(arguments: &BoundArguments) -> Result<String, RunError> {
 }
 
 /// The link that was asked for, or else that of the profile's cost model, as runs have it.
-fn link_of(profile: &Profile, asked: Option<LinkRate>) -> Link {
+pub(crate) fn link_of(profile: &Profile, asked: Option<LinkRate>) -> Link {
     let bytes_per_us = asked.map_or(profile.timing.copy_bytes_per_us, |link| link.bytes_per_us);
     Link { bytes_per_s: bytes_per_us.saturating_mul(1_000_000), both_ways: asked.is_some() }
 }

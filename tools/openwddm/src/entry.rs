@@ -19,6 +19,7 @@ use crate::progress::Progress;
 use crate::run;
 use crate::run_command;
 use crate::serve::serve;
+use crate::sweep_command;
 use crate::top::top;
 
 /// Exit code after Ctrl-C.
@@ -54,6 +55,7 @@ fn command(command: Option<Command>, out: &mut Out) -> Result<u8, RunError> {
             out.print(&bound(&arguments)?)?;
             Ok(0)
         }
+        Some(Command::Sweep(arguments)) => sweep_command::run(&arguments, &Progress::on_stderr(), &cancel(), out),
         Some(Command::Serve(arguments)) => serve(&arguments, out),
         Some(Command::Top(arguments)) => top(&arguments, &cancel(), out),
         Some(Command::Adapters(asked)) => {

@@ -11,6 +11,7 @@
 //!          ├→ bound_command        the fewest bytes for a workload (`bound`)
 //!          ├→ present              pictures on a display
 //!          ├→ serve                a kernel for other processes; → metrics, its figures (`activity`)
+//!          ├→ sweep_command        the same work at many memory sizes; → sweep, its runs, rows and picture
 //!          ├→ top                  what such a kernel does (`activity`)
 //!          ├→ connected            workloads at such a kernel
 //!          └→ run_command → output    places for files, judged before the run
@@ -47,6 +48,8 @@ pub mod run;
 pub mod run_command;
 pub mod serve;
 pub mod size;
+pub mod sweep;
+pub mod sweep_command;
 pub mod table;
 pub mod timeline;
 pub mod top;

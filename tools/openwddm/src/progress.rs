@@ -28,6 +28,11 @@ impl Progress {
         Progress { state: Mutex::new(state) }
     }
 
+    /// Progress that nothing shows.
+    pub fn silent() -> Progress {
+        Progress::new(Box::new(std::io::sink()), false)
+    }
+
     /// Work of `total` parts begins. Its name may come from elsewhere.
     pub fn begin(&self, what: &str, total: u64) {
         self.with(|state| {

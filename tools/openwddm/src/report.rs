@@ -28,14 +28,14 @@ pub fn page(outcome: &Outcome, timelines: &[(String, Timeline)]) -> String {
 }
 
 /// JSON that cannot end the block around it: no tag can begin in it. The two separators are line ends to old scripts.
-fn harmless(json: &str) -> String {
+pub(crate) fn harmless(json: &str) -> String {
     let dangerous =
         [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
     dangerous.iter().fold(json.to_string(), |json, (sign, escape)| json.replace(*sign, escape))
 }
 
 /// Puts each part at its place, once, in the order of the page; it never searches inserted text for places.
-fn fill(page: &str, parts: &[(&str, String)]) -> String {
+pub(crate) fn fill(page: &str, parts: &[(&str, String)]) -> String {
     let mut text = String::new();
     let mut rest = page;
     for (place, part) in parts {

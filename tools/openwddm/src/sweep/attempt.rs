@@ -1,0 +1,96 @@
+//! One run of a sweep, in virtual time, and its row. Called by `pool` and `kept`.
+
+use std::sync::atomic::AtomicBool;
+
+use dxgk_host::{PROFILES, Profile};
+
+use crate::bound_command::link_of;
+use crate::error::RunError;
+use crate::outcome::Summary;
+use crate::progress::Progress;
+use crate::run;
+use crate::sweep::limit::{Limits, share};
+use crate::sweep::plan::{Plan, Point};
+use crate::sweep::row::Row;
+
+/// The row that says which run a point is, without its figures.
+pub(super) fn asked(plan: &Plan, point: &Point) -> Row {
+    let (subject, options) = (plan.subject(point), plan.options());
+    Row {
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        workload: subject.name().to_owned(),
+        workload_hash: subject.digest.clone(),
+        adapter: profile(plan).name.to_owned(),
+        link_bytes_per_us: options.link.map(|link| link.bytes_per_us),
+        policy: point.policy_name(),
+        processes: point.processes.into(),
+        steps: options.steps.into(),
+        asked_bytes: point.asked_bytes,
+        peak_bytes: subject.peak_bytes,
+        ..Row::default()
+    }
+}
+
+/// Runs a point; `None`: the caller interrupted it.
+///
+/// # Errors
+/// When the run fails.
+pub(super) fn attempt(
+    plan: &Plan,
+    point: &Point,
+    limits: Option<&Limits>,
+    cancel: &AtomicBool,
+) -> Result<Option<Row>, RunError> {
+    let subject = plan.subject(point);
+    let outcome =
+        run::execute_opened(&plan.run_options(point), subject.copies(point.processes), &Progress::silent(), cancel)?;
+    if outcome.interrupted {
+        return Ok(None);
+    }
+    if let Some(lost) = outcome.summary.lost {
+        return Err(RunError::Kernel {
+            problem: format!("{} in {} bytes lost its device: {lost}", subject.name(), point.asked_bytes),
+            remedy: "run it alone with `openwddm run --virtual-time --trace`, and report it with the workload"
+                .to_owned(),
+        });
+    }
+    let mut row = Row { ..asked(plan, point) };
+    take_figures(&mut row, &outcome.summary);
+    let has_bound = || run::has_bound(profile(plan), &outcome.summary, row.processes);
+    if let Some(limits) = limits.filter(|_| has_bound()) {
+        let asked = (plan.options().steps, row.vram_bytes, plan.options().bound_seconds);
+        if let Some(limit) = limits.of((point.subject, subject.workload()), asked) {
+            limit.note(&mut row, link_of(profile(plan), plan.options().link));
+        }
+    }
+    Ok(Some(row))
+}
+
+fn take_figures(row: &mut Row, summary: &Summary) {
+    row.vram_bytes = summary.vram_bytes;
+    row.ops = summary.ops;
+    row.elapsed_ns = summary.elapsed_ns;
+    row.ideal_ns = summary.ideal_ns;
+    row.stall_ns = summary.stall_ns;
+    row.paged_in_bytes = summary.paged_in_bytes;
+    row.paged_out_bytes = summary.paged_out_bytes;
+    row.discarded_bytes = summary.discarded_bytes;
+    row.mapped_bytes = summary.mapped_bytes;
+    row.trace_hash = summary.trace_hash.clone();
+    row.share_millionths = share(row.ideal_ns, row.elapsed_ns);
+    // The first step also brings what is there before; of several processes each has steps of its own.
+    if let ([_, .., last], 1) = (&summary.per_step[..], row.processes) {
+        // Without recorded times every step has the same operations, and the engine takes as long for each.
+        let ideal_ns = last.ideal_ns.unwrap_or(summary.ideal_ns / summary.steps.max(1));
+        row.last_step_elapsed_ns = Some(last.elapsed_ns);
+        row.last_step_ideal_ns = Some(ideal_ns);
+        row.last_step_paged_in_bytes = Some(last.paged_in_bytes);
+        row.last_step_paged_out_bytes = Some(last.paged_out_bytes);
+        row.share_millionths = share(ideal_ns, last.elapsed_ns);
+    }
+}
+
+/// The adapter of the runs; that there is one of its name was judged with the plan.
+fn profile(plan: &Plan) -> &'static Profile {
+    plan.options().adapter.as_deref().and_then(Profile::named).unwrap_or(&PROFILES[0])
+}

@@ -1,0 +1,81 @@
+//! The bound beside the runs: solved once for each workload and memory size, whatever the policy. Called by `attempt`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use bound::{Bound, Link, fewest_bytes, least_time};
+
+use crate::sweep::row::Row;
+
+/// The bound of a workload in a memory, for the steps of the sweep and for one step more.
+#[derive(Clone, Copy)]
+pub(super) struct Limit {
+    all: Bound,
+    further: Option<Bound>,
+}
+
+/// Bounds that were solved, by the workload's place in the plan and the memory.
+#[derive(Default)]
+pub(super) struct Limits {
+    known: Mutex<BTreeMap<(usize, u64), Arc<OnceLock<Option<Limit>>>>>,
+}
+
+impl Limits {
+    /// The bound; `None` where it was not solved in time.
+    pub(super) fn of(
+        &self,
+        (subject, workload): (usize, &replay::Workload),
+        (steps, capacity, seconds): (u32, u64, u32),
+    ) -> Option<Limit> {
+        if seconds == 0 {
+            return None;
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let cell = Arc::clone(known.entry((subject, capacity)).or_default());
+        drop(known);
+        *cell.get_or_init(|| {
+            let began = Instant::now();
+            let mut left = || f64::from(seconds) - began.elapsed().as_secs_f64();
+            let all = fewest_bytes(workload, steps, capacity, &mut left).ok()?;
+            Some(Limit { all, further: fewest_bytes(workload, steps + 1, capacity, &mut left).ok() })
+        })
+    }
+}
+
+impl Limit {
+    /// Writes the bound into a row that has its figures. Several processes cannot do better than each alone in all of the memory.
+    pub(super) fn note(&self, row: &mut Row, link: Link) {
+        let of = |moved: u64, paged_in: u64| Bound {
+            moved_bytes: moved.saturating_mul(row.processes),
+            paged_in_bytes: paged_in.saturating_mul(row.processes),
+            ..self.all
+        };
+        let all = of(self.all.moved_bytes, self.all.paged_in_bytes);
+        let least = least_time(&all, link, Some(row.ideal_ns));
+        let further = self.further.map(|more| {
+            let moved = more.moved_bytes.saturating_sub(self.all.moved_bytes);
+            of(moved, more.paged_in_bytes.saturating_sub(self.all.paged_in_bytes))
+        });
+        let step_ideal_ns = row.last_step_ideal_ns;
+        row.fewest_bytes = Some(all.moved_bytes);
+        row.fewest_paged_in_bytes = Some(all.paged_in_bytes);
+        row.least_ns = Some(least.total_ns);
+        row.further_step_fewest_bytes = further.map(|further| further.moved_bytes);
+        row.further_step_least_ns = further.map(|further| least_time(&further, link, step_ideal_ns).total_ns);
+        row.share_at_best_millionths = match (step_ideal_ns, row.further_step_least_ns) {
+            (Some(ideal_ns), Some(least_ns)) => Some(share(ideal_ns, least_ns)),
+            (Some(_), None) => None,
+            (None, _) => Some(share(row.ideal_ns, least.total_ns)),
+        };
+    }
+}
+
+/// `ideal` as a share of `time`, in millionths, rounded down; the whole where nothing takes time.
+pub(super) fn share(ideal_ns: u64, time_ns: u64) -> u64 {
+    if time_ns == 0 {
+        return 1_000_000;
+    }
+    let millionths = u128::from(ideal_ns) * 1_000_000 / u128::from(time_ns);
+    u64::try_from(millionths).unwrap_or(u64::MAX)
+}
