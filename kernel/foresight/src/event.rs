@@ -8,6 +8,9 @@ pub struct Key {
 }
 
 impl Key {
+    /// The least of all.
+    pub(crate) const FIRST: Key = Key::new(0, 0);
+
     /// The allocation that is the `generation`-th tenant of a slot.
     #[must_use]
     pub const fn new(slot: u32, generation: u32) -> Key {

@@ -3,6 +3,7 @@
 use crate::account::Account;
 use crate::event::{Broken, Ended, Event, Item, Key, Moved, Place, Victim, Wanted};
 use crate::experts::Experts;
+use crate::front::{Front, View};
 use crate::place;
 use crate::recall::Recall;
 use crate::report::Report;
@@ -15,6 +16,7 @@ pub struct Foresight {
     recall: Recall,
     account: Account,
     experts: Experts,
+    front: Front,
 }
 
 impl Foresight {
@@ -26,6 +28,7 @@ impl Foresight {
             recall: Recall::default(),
             account: Account::new(pages),
             experts: Experts::new(pages),
+            front: Front::new(pages),
         }
     }
 
@@ -63,10 +66,12 @@ impl Foresight {
         self.account.victim(first, pages)
     }
 
-    /// Work ahead of need of at most so many pages, while the copy engine is idle.
+    /// Work ahead of need of at most so many pages. `order`: what may be lazily evicted, the first of the order first; it is asked only as far
+    /// as needed.
     #[must_use]
-    pub fn wanted(&mut self, _at_most: u64) -> Option<Wanted> {
-        None
+    pub fn wanted(&mut self, at_most: u64, order: impl IntoIterator<Item = Key>) -> Option<Wanted> {
+        let view = View { subjects: &self.subjects, recall: &self.recall, spare: self.account.spare(), at_most };
+        self.front.wanted(&view, &mut order.into_iter())
     }
 
     /// Planned against actual.
@@ -93,6 +98,7 @@ impl Foresight {
 
     fn next_changed(&mut self) -> Option<Key> {
         while let Some(key) = self.recall.renewed() {
+            self.settle(key);
             let Some(subject) = self.subjects.get(key) else { continue };
             if self.recall.place_anew(key, subject.dirty > 0, subject.pages) {
                 return Some(key);
@@ -105,7 +111,13 @@ impl Foresight {
         for item in list {
             self.subjects.used(process, item);
         }
+        let surprising = list.iter().any(|item| self.recall.is_surprising(process, item.key));
         self.recall.used(process, list);
+        self.front.used(self.recall.latest(), list, surprising);
+        match self.recall.ahead() {
+            Some(ahead) => self.front.advance(&ahead),
+            None => self.front.halt(),
+        }
         self.account.trust(self.recall.repeats_after());
         // The ghost takes an operation before the truth does.
         self.account.used(list);
@@ -125,17 +137,30 @@ impl Foresight {
             }
             let since = self.account.ended(ended.key, ended.written);
             self.account.placed(ended.key, self.place_of(ended.key, since));
+            self.front.ended(ended.key);
+            self.settle(ended.key);
         }
     }
 
     fn resize(&mut self, pages: u64) {
+        self.front.resize(pages);
         self.account.resize(pages);
         self.experts.resize(pages);
     }
 
     fn moved(&mut self, moved: &Moved) {
+        let before = self.subjects.get(moved.key).map_or(0, |subject| subject.resident);
         self.subjects.moved(moved);
         self.account.moved(moved);
+        self.front.moved(moved, before);
+        self.settle(moved.key);
+    }
+
+    /// The front hears what has become of an allocation.
+    fn settle(&mut self, key: Key) {
+        if let (Some(subject), Some(expected)) = (self.subjects.get(key), self.recall.expected(key)) {
+            self.front.settle(subject, expected.forecast);
+        }
     }
 
     fn died(&mut self, key: Key) {
@@ -143,17 +168,20 @@ impl Foresight {
         self.recall.died(key);
         self.account.died(key);
         self.experts.forget(key);
+        self.front.forget(key);
     }
 
     fn dropped(&mut self, key: Key) {
         self.subjects.dropped(key);
         self.account.dropped(key);
+        self.settle(key);
     }
 
     fn elsewhere(&mut self, key: Key) {
         self.subjects.elsewhere(key);
         self.account.forget(key);
         self.experts.forget(key);
+        self.front.forget(key);
     }
 }
 
@@ -175,7 +203,7 @@ mod tests {
         foresight.hear(Event::Ended { process: 1, list: &[Ended { key: key(0), written: false }] });
         assert!(foresight.place_of(key(1), 7) < foresight.place_of(key(0), 8));
         assert_eq!(foresight.victim(key(1), 2), Victim::Planned { pages: 2 });
-        assert_eq!((foresight.changed(), foresight.wanted(64)), (None, None));
+        assert_eq!((foresight.changed(), foresight.wanted(64, [])), (None, None));
         foresight.hear(Event::Moved(Moved { key: key(1), resident: 1, dirty: 1, paged_in: 0, paged_out: 2 }));
         assert_eq!(foresight.report().actual, Flow { paged_in: 0, paged_out: 2 });
         assert_eq!(foresight.check(), Ok(()));

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::event::Key;
+use crate::event::{Item, Key};
 use crate::ring::Ring;
 
 /// Most uses that are kept: a stream whose step is longer is not recognised.
@@ -26,6 +26,7 @@ pub(crate) struct Operation {
 pub(crate) struct Use {
     pub key: Key,
     pub op: u64,
+    pub pages: u64,
     /// What it looks like without its name; the low half.
     pub looks: u32,
     /// Operations since its first use.
@@ -82,15 +83,16 @@ impl History {
     }
 
     /// The operation that has begun uses an allocation, whose previous use is `last` and whose first was in the operation `born`.
-    pub(crate) fn push(&mut self, key: Key, looks: u64, last: Option<u64>, born: u64) -> u64 {
+    pub(crate) fn push(&mut self, item: &Item, looks: u64, last: Option<u64>, born: u64) -> u64 {
         let (op, number) = (self.ops.end() - 1, self.uses.end());
         let back = last.map_or(0, |last| u32::try_from(number - last).unwrap_or(0));
         if let Some(before) = last.and_then(|last| self.uses.get_mut(last)) {
             before.after = After::Used(back);
         }
         let age = u32::try_from(op - born).unwrap_or(u32::MAX);
+        let Item { key, pages, .. } = *item;
         // CAST: the low half is meant.
-        self.uses.push(Use { key, op, looks: looks as u32, age, written: false, back, after: After::Open });
+        self.uses.push(Use { key, op, pages, looks: looks as u32, age, written: false, back, after: After::Open });
         self.ops.get_mut(op).expect("it has just begun").count += 1;
         number
     }

@@ -30,7 +30,11 @@
 //! - [`Foresight::victim`] before each victim out of a tier of the lazily evicted: how many of its pages may go, or which other allocation
 //!   loses instead, because the account of losses forbids to deviate further from LRU. One that has no rank beside the first one's tier and
 //!   priority is refused by VidMm, which takes the first one then.
-//! - [`Foresight::wanted`] when the copy engine is idle. An answer stands until the next event; VidMm may refuse it by not carrying it out.
+//! - [`Foresight::wanted`] behind each MakeResident that it has carried out, and when the copy engine is idle, until it says `None` or the
+//!   answer cannot be carried out. Each answer is a work of its own behind the list's: it may wait, as a list's own work does, for the last use
+//!   of what it takes, because it takes nothing that one of the last two operations has used. Room is free frames and what the
+//!   destroyed still hold. `order` is the order of the lazily evicted, the first of it first, without what has died; the foresight
+//!   takes no more of it than it looks at. An answer stands until the next event; VidMm may refuse it by not carrying it out.
 //!
 //! A [`Key`] is never used again for another allocation, and its slot is dense: tables are indexed by it. Events of a key that no `Used` has
 //! named yet, or that has died, are heard and change nothing. A process's lists are one stream, in program order.
@@ -44,13 +48,17 @@
 //! stands in its stream. `recall` joins streams: `symbol` and `history` say what was, `follow` which part of it happens again, `twin` which
 //! use repeats which, and `place` what a forecast is worth in the order of victims. `ghost` is the LRU that `account` measures deviations
 //! against, within a `loan`. `experts` choose the order of what nothing is foreseen of, by `frequency` where a `sample` of it shows that this pays.
+//! `front` moves copies to where the link has time: `ahead` reads off what operations will use, `demand` how much room they will need.
 
 mod account;
+mod ahead;
+mod demand;
 mod event;
 mod experts;
 mod follow;
 mod foresight;
 mod frequency;
+mod front;
 mod ghost;
 mod history;
 mod loan;

@@ -8,6 +8,7 @@
 //!
 //! What has no twin but outlives steps is looked for in its own past: its first use behind the operation that is repeated.
 
+use crate::ahead::{Ahead, Expected};
 use crate::event::{Item, Key};
 use crate::follow::{Follow, Heard};
 use crate::history::{History, Next};
@@ -41,6 +42,8 @@ pub(crate) struct Recall {
     trails: Trails,
     twins: Twins,
     heard: u64,
+    /// Index of the stream whose operation was heard last.
+    latest: usize,
     /// Allocations whose forecasts have changed otherwise than by their use.
     renewed: Vec<Key>,
 }
@@ -49,7 +52,7 @@ impl Recall {
     /// A process's next operation.
     pub(crate) fn used(&mut self, process: u32, list: &[Item]) {
         let index = self.stream_of(process);
-        self.heard += 1;
+        (self.heard, self.latest) = (self.heard + 1, index);
         let op = self.enter(index, list);
         let Stream { history, follow, .. } = &mut self.streams[index];
         let heard = follow.hear(history, op);
@@ -109,6 +112,33 @@ impl Recall {
         offsets.reduce(|longest, offset| Some(longest?.max(offset?))).flatten()
     }
 
+    /// Index of the stream whose operation was heard last.
+    pub(crate) fn latest(&self) -> u32 {
+        // CAST: as many streams as processes.
+        self.latest as u32
+    }
+
+    /// What is ahead of the stream whose operation was heard last, if that came as foreseen.
+    pub(crate) fn ahead(&self) -> Option<Ahead<'_>> {
+        let stream = self.streams.get(self.latest).filter(|stream| stream.as_foreseen)?;
+        let (offset, op) = (stream.follow.offset()?, stream.history.operations() - 1);
+        Some(Ahead::new(self.latest(), (op, offset), &stream.history))
+    }
+
+    /// Whether the process's next operation is not expected to use an allocation that it has used before.
+    pub(crate) fn is_surprising(&self, process: u32, key: Key) -> bool {
+        let Some(trail) = self.trails.get(key) else { return false };
+        let stream = &self.streams[trail.stream as usize];
+        stream.process == process && trail.forecast != Forecast::Used { op: stream.history.operations() }
+    }
+
+    /// What is expected of an allocation.
+    pub(crate) fn expected(&self, key: Key) -> Option<Expected> {
+        let trail = self.trails.get(key)?;
+        let last = self.streams[trail.stream as usize].history.used(trail.last)?.op;
+        Some(Expected { stream: trail.stream, last, forecast: trail.forecast })
+    }
+
     /// What is known of each stream.
     pub(crate) fn report(&self) -> Vec<StreamReport> {
         let report = |stream: &Stream| {
@@ -138,7 +168,7 @@ impl Recall {
             // CAST: as many streams as processes.
             let (trail, known) = self.trails.of(item.key, index as u32, op);
             let last = known.then_some(trail.last);
-            trail.last = history.push(item.key, symbol::of_item(item), last, trail.born);
+            trail.last = history.push(item, symbol::of_item(item), last, trail.born);
         }
         op
     }

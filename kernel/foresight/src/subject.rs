@@ -106,6 +106,11 @@ impl Subjects {
         }
     }
 
+    /// Pages that all of them have in the segment.
+    pub(crate) fn resident(&self) -> u64 {
+        self.resident
+    }
+
     /// The living ones, by slot.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Subject> {
         self.slots.iter().flatten()

@@ -2,8 +2,35 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use foresight::{Ended, Event, Foresight, Item, Key, Moved, Place, Report, Victim};
+use foresight::{Ended, Event, Foresight, Item, Key, Moved, Place, Report, Victim, Wanted};
 use replay::{StepEvent, StorageId, Workload};
+
+/// What hears how the memory changes, in its order.
+pub trait Watch {
+    /// An operation uses these bytes, of the step.
+    fn operates(&mut self, step: u32, bytes: u64);
+    /// Whether works are done ahead.
+    fn works_ahead(&self) -> bool;
+    /// Frames are taken: some are copied into, others filled.
+    fn comes(&mut self, copied: u64, filled: u64);
+    /// Frames are given back by the use of this operation's number; some bytes are copied out.
+    fn goes(&mut self, last: u64, bytes: u64, copied: u64);
+    /// A work ahead is complete.
+    fn is_done(&mut self);
+}
+
+impl Watch for () {
+    fn operates(&mut self, _: u32, _: u64) {}
+    fn works_ahead(&self) -> bool {
+        true
+    }
+    fn comes(&mut self, _: u64, _: u64) {}
+    fn goes(&mut self, _: u64, _: u64, _: u64) {}
+    fn is_done(&mut self) {}
+}
+
+/// Most bytes of one work ahead.
+const AHEAD_MAX: u64 = 4096 << 12;
 
 /// A living storage.
 #[derive(Clone, Copy)]
@@ -13,13 +40,17 @@ struct Held {
     resident: u64,
     dirty: u64,
     has_content: bool,
+    /// The operation that used it last.
+    last: u64,
     /// The time of its last use; its place in the order once that is over.
     since: u64,
     place: Option<Place>,
 }
 
 /// The memory.
-pub struct Memory {
+pub struct Memory<W> {
+    pub watch: W,
+    operations: u64,
     capacity: u64,
     used: u64,
     pub foresight: Foresight,
@@ -36,7 +67,13 @@ pub struct Memory {
 
 /// Runs joined steps; the bytes that each moves, and the planner's report.
 pub fn run(workload: &Workload, steps: u32, capacity: u64) -> (Vec<u64>, Report) {
-    let mut memory = Memory::new(capacity);
+    let (moved, report, ()) = watched(workload, steps, capacity, ());
+    (moved, report)
+}
+
+/// The same, and what watched.
+pub fn watched<W: Watch>(workload: &Workload, steps: u32, capacity: u64, watch: W) -> (Vec<u64>, Report, W) {
+    let mut memory = Memory::new(capacity, watch);
     let mut moved = vec![0; steps as usize];
     for event in workload.steps(steps) {
         match event {
@@ -46,6 +83,9 @@ pub fn run(workload: &Workload, steps: u32, capacity: u64) -> (Vec<u64>, Report)
                     let storage = workload.storages()[id.storage as usize];
                     (storage.bytes, storage.persistent)
                 });
+                let set: BTreeSet<StorageId> = reads.iter().chain(&writes).copied().collect();
+                let bytes = set.iter().map(|id| workload.storages()[id.storage as usize].bytes).sum();
+                memory.watch.operates(step, bytes);
                 moved[step as usize] = memory.moved;
             }
         }
@@ -53,13 +93,15 @@ pub fn run(workload: &Workload, steps: u32, capacity: u64) -> (Vec<u64>, Report)
     for step in (1..moved.len()).rev() {
         moved[step] -= moved[step - 1];
     }
-    (moved, memory.foresight.report())
+    (moved, memory.foresight.report(), memory.watch)
 }
 
-impl Memory {
+impl<W: Watch> Memory<W> {
     /// An empty one.
-    pub fn new(capacity: u64) -> Memory {
+    pub fn new(capacity: u64, watch: W) -> Memory<W> {
         Memory {
+            watch,
+            operations: 0,
             capacity,
             used: 0,
             foresight: Foresight::new(capacity),
@@ -79,12 +121,14 @@ impl Memory {
         self.unplace(id, &held);
         self.ids.remove(&held.key);
         self.used -= held.resident;
+        self.watch.goes(held.last, held.resident, 0);
         self.foresight.hear(Event::Died { key: held.key });
         self.vacant.push(Key::new(held.key.slot(), held.key.generation() + 1));
     }
 
-    /// An operation: brings its set, and lets it write. `of` says a storage's size, and whether it has content from the first.
+    /// Works ahead of need, then an operation: brings its set, and lets it write. `of` says a storage's size, and whether it has content from the first.
     pub fn operates(&mut self, reads: &[StorageId], writes: &[StorageId], of: &dyn Fn(StorageId) -> (u64, bool)) {
+        self.works_ahead();
         let set: BTreeSet<StorageId> = reads.iter().chain(writes).copied().collect();
         for id in &set {
             if !self.held.contains_key(id) {
@@ -106,8 +150,9 @@ impl Memory {
             self.takes(absent - (self.capacity - self.used));
         }
         for id in &set {
-            self.comes(*id);
+            self.comes(*id, u64::MAX);
         }
+        self.operations += 1;
         for id in writes {
             let held = self.held.get_mut(id).unwrap();
             (held.dirty, held.has_content) = (held.bytes, true);
@@ -117,7 +162,8 @@ impl Memory {
         self.foresight.hear(Event::Ended { process: 1, list: &list });
         for id in &set {
             self.clock += 1;
-            self.held.get_mut(id).unwrap().since = self.clock;
+            let held = self.held.get_mut(id).unwrap();
+            (held.since, held.last) = (self.clock, self.operations);
             self.place(*id);
         }
     }
@@ -127,19 +173,48 @@ impl Memory {
             self.slots += 1;
             Key::new(self.slots - 1, 0)
         });
-        let held = Held { key, bytes, resident: 0, dirty: 0, has_content, since: 0, place: None };
+        let held = Held { key, bytes, resident: 0, dirty: 0, has_content, last: 0, since: 0, place: None };
         self.held.insert(id, held);
         self.ids.insert(key, id);
     }
 
-    fn comes(&mut self, id: StorageId) {
+    /// Does what the planner wants ahead of need.
+    fn works_ahead(&mut self) {
+        if !self.watch.works_ahead() {
+            return;
+        }
+        loop {
+            let order = self.order.iter().map(|(_, _, id)| self.held[id].key);
+            let Some(wanted) = self.foresight.wanted(AHEAD_MAX, order) else { return };
+            match wanted {
+                Wanted::Fetch { key, pages, instead_of } => {
+                    let lacking = pages.saturating_sub(self.capacity - self.used);
+                    if let Some(other) = instead_of.filter(|_| lacking > 0) {
+                        self.loses(self.ids[&other], lacking);
+                    }
+                    let id = self.ids[&key];
+                    let held = self.held[&id];
+                    assert!(held.place.is_some() && pages <= self.capacity - self.used, "{wanted:?}");
+                    self.unplace(id, &held);
+                    self.comes(id, pages);
+                    self.place(id);
+                }
+                Wanted::Clear { key, pages } => self.loses(self.ids[&key], pages),
+                Wanted::WriteBack { .. } => unreachable!("the planner wants none"),
+            }
+            self.watch.is_done();
+        }
+    }
+
+    fn comes(&mut self, id: StorageId, most: u64) {
         let held = self.held.get_mut(&id).unwrap();
-        let absent = held.bytes - held.resident;
+        let absent = (held.bytes - held.resident).min(most);
         if absent == 0 {
             return;
         }
         let paged_in = if held.has_content { absent } else { 0 };
-        held.resident = held.bytes;
+        held.resident += absent;
+        self.watch.comes(paged_in, absent - paged_in);
         self.used += absent;
         self.moved += paged_in;
         let (key, resident, dirty) = (held.key, held.resident, held.dirty);
@@ -154,12 +229,19 @@ impl Memory {
             Victim::Planned { pages } => (first, pages),
             Victim::Follow { key, pages } => (self.ids[&key], pages),
         };
+        assert!((1..=wanted).contains(&bytes), "{bytes} of {id:?}");
+        self.loses(id, bytes);
+    }
+
+    /// An allocation loses bytes off its end.
+    fn loses(&mut self, id: StorageId, bytes: u64) {
         let mut held = self.held[&id];
-        assert!(held.place.is_some() && (1..=held.resident.min(wanted)).contains(&bytes), "{bytes} of {id:?}");
+        assert!(held.place.is_some() && (1..=held.resident).contains(&bytes), "{bytes} of {id:?}");
         self.unplace(id, &held);
         held.resident -= bytes;
         let paged_out = held.dirty.saturating_sub(held.resident);
         held.dirty -= paged_out;
+        self.watch.goes(held.last, bytes, paged_out);
         self.used -= bytes;
         self.moved += paged_out;
         self.held.insert(id, held);

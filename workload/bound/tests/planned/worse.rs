@@ -124,7 +124,7 @@ fn drawn(kind: Kind, seed: u64) -> (Vec<(u64, bool)>, Vec<Op>, u64) {
 /// Runs a string; the bound with the loan holds at each operation. What the planner and LRU have moved at the end.
 fn run(kind: Kind, seed: u64) -> (u64, u64) {
     let (sizes, ops, capacity) = drawn(kind, seed);
-    let mut memory = Memory::new(capacity);
+    let mut memory = Memory::new(capacity, ());
     let ids = |storages: &[u32]| storages.iter().map(|&storage| StorageId { step: 0, storage }).collect::<Vec<_>>();
     for (number, op) in ops.iter().enumerate() {
         memory.operates(&ids(&op.reads), &ids(&op.writes), &|id| sizes[id.storage as usize]);
