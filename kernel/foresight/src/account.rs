@@ -107,6 +107,11 @@ impl Account {
         }
     }
 
+    /// The room.
+    pub(crate) fn room(&self) -> u64 {
+        self.ghost.room()
+    }
+
     /// The room changes.
     pub(crate) fn resize(&mut self, room: u64) {
         self.touched.clear();

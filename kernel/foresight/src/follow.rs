@@ -14,8 +14,10 @@
 
 use crate::history::History;
 
-/// Earlier uses of one allocation that vote.
-const CHAIN_MAX: usize = 8;
+/// Earlier uses of all of them together that are looked at.
+const HOPS_MAX: usize = 96;
+/// Earlier uses of one allocation that are looked at.
+const CHAIN_MAX: usize = 48;
 /// Allocations of one operation that vote.
 const VOTERS_MAX: usize = 8;
 /// Offsets that are counted side by side.
@@ -32,6 +34,8 @@ const REPLACED_AT: u8 = 8;
 const SLIP_MAX: u64 = 32;
 /// So many slips in 64 operations, and the repetition is lost.
 const SLIPS_MAX: u32 = 16;
+/// Operations over which the pasts of offsets are compared.
+const CONTEXT_MAX: u64 = 64;
 /// Most exact sets that are remembered with their last place.
 const SETS_MAX: usize = 1 << 16;
 /// Uses of an earlier list that are compared with.
@@ -56,6 +60,8 @@ enum Agreement {
 struct Candidate {
     offset: u64,
     right: u8,
+    /// Over how many operations it agreed when it was proposed.
+    context: u64,
 }
 
 /// What became of an operation.
@@ -122,7 +128,7 @@ impl Follow {
         let set = self.same_set_before(history, op);
         let Some(offset) = self.offset else {
             self.count(history, op, set);
-            return self.adopt(self.adopted_at()).unwrap_or(Heard::Nothing);
+            return self.adopt(history, op, self.adopted_at()).unwrap_or(Heard::Nothing);
         };
         let agreement = agreement(history, op, offset);
         let slips = matches!(agreement, Agreement::Mismatch | Agreement::Differs);
@@ -132,7 +138,8 @@ impl Follow {
             Agreement::Same => self.doubt(history, op),
             _ => self.count(history, op, set),
         }
-        if let Some(adopted) = self.adopt(if slips { self.adopted_at() } else { REPLACED_AT.max(self.adopted_at()) }) {
+        let enough = if slips { self.adopted_at() } else { REPLACED_AT.max(self.adopted_at()) };
+        if let Some(adopted) = self.adopt(history, op, enough) {
             return adopted;
         }
         if !slips {
@@ -147,7 +154,8 @@ impl Follow {
         self.clean = 0;
         if self.slips.count_ones() >= SLIPS_MAX {
             self.lost += 1;
-            self.doublings = DOUBLINGS_MAX.min(self.doublings + 1);
+            // That a loop of a few operations ended says nothing of a step.
+            self.doublings = DOUBLINGS_MAX.min(self.doublings + u32::from(offset > SLIP_MAX));
             (self.offset, self.slips, self.candidates) = (None, 0, Default::default());
             return Heard::Lost;
         }
@@ -157,15 +165,21 @@ impl Follow {
         Heard::Slipped
     }
 
-    /// Follows the best offset if it was right often enough.
-    fn adopt(&mut self, at: u8) -> Option<Heard> {
-        let best = self.candidates.iter().filter(|candidate| candidate.right >= at);
-        // The nearest of equally good ones: it repeats the latest past.
-        let best = best.max_by_key(|candidate| (candidate.right, u64::MAX - candidate.offset))?.offset;
-        if self.offset == Some(best) {
+    /// Follows the best offset that was right often enough: the one whose past agrees over the longest stretch, and of equals the nearest.
+    fn adopt(&mut self, history: &History, op: u64, at: u8) -> Option<Heard> {
+        let mut best: Option<(u64, u64)> = None;
+        for candidate in self.candidates.iter().filter(|candidate| candidate.right >= at) {
+            let context = context(history, op, candidate.offset);
+            let better = |(longest, nearest)| context > longest || (context == longest && candidate.offset < nearest);
+            if best.is_none_or(better) {
+                best = Some((context, candidate.offset));
+            }
+        }
+        let (_, offset) = best?;
+        if self.offset == Some(offset) {
             return None;
         }
-        (self.offset, self.slips, self.candidates) = (Some(best), 0, Default::default());
+        (self.offset, self.slips, self.candidates) = (Some(offset), 0, Default::default());
         Some(Heard::Adopted)
     }
 
@@ -186,16 +200,18 @@ impl Follow {
             }
         }
         if let Some(before) = set {
-            self.propose(op - before);
+            self.propose(history, op, op - before);
         }
         let Some(uses) = history.uses_of(op) else { return };
         let symbol = history.op(op).map(|found| found.symbol);
+        let mut hops = HOPS_MAX;
         for number in uses.take(VOTERS_MAX) {
             let mut earlier = history.previous(number);
-            for _ in 0..CHAIN_MAX {
+            for _ in 0..CHAIN_MAX.min(hops) {
                 let Some(used) = earlier.and_then(|number| history.used(number)) else { break };
+                hops -= 1;
                 if used.op < op && history.op(used.op).map(|found| found.symbol) == symbol {
-                    self.propose(op - used.op);
+                    self.propose(history, op, op - used.op);
                 }
                 earlier = earlier.and_then(|number| history.previous(number));
             }
@@ -207,13 +223,16 @@ impl Follow {
         ADOPTED_AT << self.doublings
     }
 
-    fn propose(&mut self, offset: u64) {
+    /// Counts an offset from now on, unless those that are counted agree over longer stretches of the past.
+    fn propose(&mut self, history: &History, op: u64, offset: u64) {
         if self.candidates.iter().any(|candidate| candidate.right > 0 && candidate.offset == offset) {
             return;
         }
-        let weakest = self.candidates.iter_mut().min_by_key(|candidate| candidate.right).expect("there are some");
-        if weakest.right <= 1 {
-            *weakest = Candidate { offset, right: 1 };
+        let context = context(history, op, offset);
+        let strength = |candidate: &Candidate| (candidate.right > 1, candidate.right > 0, candidate.context);
+        let weakest = self.candidates.iter_mut().min_by_key(|candidate| strength(candidate)).expect("there are some");
+        if strength(weakest) < (false, true, context) {
+            *weakest = Candidate { offset, right: 1, context };
         }
     }
 
@@ -262,6 +281,16 @@ fn agreement(history: &History, op: u64, offset: u64) -> Agreement {
         _ if same * 2 >= asked => Agreement::Partly,
         _ => Agreement::Differs,
     }
+}
+
+/// Over how many operations up to `op` the symbols are those of `offset` ago; the begin of the history agrees with everything.
+fn context(history: &History, op: u64, offset: u64) -> u64 {
+    let symbol = |op: u64| history.op(op).map(|found| found.symbol);
+    let agrees = |back: &u64| match op.checked_sub(*back).and_then(|op| Some((op, op.checked_sub(offset)?))) {
+        Some((op, then)) => symbol(op).is_some() && symbol(op) == symbol(then),
+        None => true,
+    };
+    (0..CONTEXT_MAX).take_while(agrees).count() as u64
 }
 
 /// The offset nearest to `offset` by which the last two operations repeat what they should.

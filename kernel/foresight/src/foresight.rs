@@ -112,7 +112,7 @@ impl Foresight {
             self.subjects.used(process, item);
         }
         let surprising = list.iter().any(|item| self.recall.is_surprising(process, item.key));
-        self.recall.used(process, list);
+        self.recall.used(process, list, &self.subjects, self.account.room());
         self.front.used(self.recall.latest(), list, surprising);
         match self.recall.ahead() {
             Some(ahead) => self.front.advance(&ahead),

@@ -33,9 +33,25 @@ pub(crate) struct Use {
     pub age: u32,
     /// Whether the operation has written it, as far as told.
     pub written: bool,
+    /// How much of it the plan has out behind this use.
+    pub out: Out,
+    /// And behind the use that repeats this one.
+    pub out_next: Out,
     /// How many uses ago its previous one was; 0: this is its first.
     back: u32,
     after: After,
+}
+
+/// How much of an allocation a plan has out between a use and the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Out {
+    /// Nothing, or nothing is planned.
+    #[default]
+    Nothing,
+    /// Some pages.
+    Partly,
+    /// All of it.
+    Wholly,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -92,15 +108,32 @@ impl History {
         let age = u32::try_from(op - born).unwrap_or(u32::MAX);
         let Item { key, pages, .. } = *item;
         // CAST: the low half is meant.
-        self.uses.push(Use { key, op, pages, looks: looks as u32, age, written: false, back, after: After::Open });
+        let looks = looks as u32;
+        let (out, out_next, after) = (Out::Nothing, Out::Nothing, After::Open);
+        self.uses.push(Use { key, op, pages, looks, age, written: false, out, out_next, back, after });
         self.ops.get_mut(op).expect("it has just begun").count += 1;
         number
     }
 
-    /// The use of this number has written.
-    pub(crate) fn wrote(&mut self, number: u64) {
+    /// Whether the use of this number has written.
+    pub(crate) fn wrote(&mut self, number: u64, written: bool) {
         if let Some(used) = self.uses.get_mut(number) {
-            used.written = true;
+            used.written = written;
+        }
+    }
+
+    /// A use repeats its twin: as long as nothing else is told it writes if that did, and the plan says of it what it said then.
+    pub(crate) fn repeats(&mut self, number: u64, twin: u64) {
+        let Some(Use { written, out_next, .. }) = self.uses.get(twin).copied() else { return };
+        if let Some(used) = self.uses.get_mut(number) {
+            (used.written, used.out, used.out_next) = (written, out_next, out_next);
+        }
+    }
+
+    /// The plan has so much out behind the use of this number, and behind the one that repeats it.
+    pub(crate) fn plan(&mut self, number: u64, out: Option<Out>, out_next: Out) {
+        if let Some(used) = self.uses.get_mut(number) {
+            (used.out, used.out_next) = (out.unwrap_or(used.out), out_next);
         }
     }
 

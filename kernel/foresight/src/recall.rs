@@ -11,9 +11,11 @@
 use crate::ahead::{Ahead, Expected};
 use crate::event::{Item, Key};
 use crate::follow::{Follow, Heard};
-use crate::history::{History, Next};
+use crate::history::{History, Next, Out};
 use crate::place;
 use crate::report::StreamReport;
+use crate::round;
+use crate::subject::Subjects;
 use crate::symbol;
 use crate::trail::{Forecast, Trail, Trails};
 use crate::twin::Twins;
@@ -22,6 +24,8 @@ use crate::twin::Twins;
 const HOPS_MAX: u32 = 16;
 /// Operations behind its expected use at which an allocation counts as idle.
 const LATE: u64 = 32;
+/// How often is planned: what the first repetition left is not what a later one leaves.
+const PLANS: u32 = 3;
 
 /// One process's operations.
 #[derive(Debug)]
@@ -33,6 +37,10 @@ struct Stream {
     follow: Follow,
     /// Whether the latest operation came as foreseen.
     as_foreseen: bool,
+    /// The operation at which it is planned next.
+    plan_at: Option<u64>,
+    /// How often it was planned since the offset is followed.
+    plans: u32,
 }
 
 /// All streams of a segment.
@@ -50,7 +58,7 @@ pub(crate) struct Recall {
 
 impl Recall {
     /// A process's next operation.
-    pub(crate) fn used(&mut self, process: u32, list: &[Item]) {
+    pub(crate) fn used(&mut self, process: u32, list: &[Item], subjects: &Subjects, room: u64) {
         let index = self.stream_of(process);
         (self.heard, self.latest) = (self.heard + 1, index);
         let op = self.enter(index, list);
@@ -70,15 +78,14 @@ impl Recall {
             Heard::Adopted => self.renew(index, op, offset),
             _ => self.find_idle(index, op, offset),
         }
+        self.plan(index, (op, offset), heard == Heard::Adopted, (subjects, room));
     }
 
     /// The operation's use of an allocation has ended: from now on it may be a victim.
     pub(crate) fn ended(&mut self, key: Key, written: bool, dirty: bool, pages: u64) {
         let Some(trail) = self.trails.get_mut(key) else { return };
         let stream = &mut self.streams[trail.stream as usize];
-        if written {
-            stream.history.wrote(trail.last);
-        }
+        stream.history.wrote(trail.last, written);
         trail.place = place_of(trail, stream, dirty, pages);
     }
 
@@ -156,7 +163,7 @@ impl Recall {
             return index;
         }
         let (base, history, follow) = (self.heard, History::new(), Follow::new());
-        self.streams.push(Stream { process, base, history, follow, as_foreseen: false });
+        self.streams.push(Stream { process, base, history, follow, as_foreseen: false, plan_at: None, plans: 0 });
         self.streams.len() - 1
     }
 
@@ -175,9 +182,12 @@ impl Recall {
 
     /// Says for each allocation of the operation what comes next.
     fn foresee(&mut self, index: usize, op: u64, offset: u64) {
-        let history = &self.streams[index].history;
+        let history = &mut self.streams[index].history;
         let Some(uses) = history.uses_of(op) else { return };
         for (number, twin) in uses.zip(self.twins.found()) {
+            if let Some(twin) = twin {
+                history.repeats(number, *twin);
+            }
             let key = history.used(number).expect("its operation is kept").key;
             let trail = self.trails.get_mut(key).expect("it has just been used");
             (trail.forecast, trail.awaits) = match twin {
@@ -210,6 +220,20 @@ impl Recall {
                 _ => (Forecast::Idle, None),
             };
             renewed.push(key);
+        }
+    }
+
+    /// Plans what is out when, as soon as an offset is followed, and anew when a whole repetition has passed since, a few times.
+    fn plan(&mut self, index: usize, (op, offset): (u64, u64), adopted: bool, (subjects, room): (&Subjects, u64)) {
+        let Recall { streams, trails, renewed, .. } = self;
+        let stream = &mut streams[index];
+        if adopted {
+            (stream.plan_at, stream.plans) = (Some(op), 0);
+        }
+        if stream.plan_at == Some(op) {
+            stream.plans += 1;
+            stream.plan_at = (stream.plans < PLANS).then_some(op + offset);
+            round::plan(&mut stream.history, trails, (op, offset), (subjects, room), renewed);
         }
     }
 
@@ -267,6 +291,6 @@ fn from_likeness(history: &History, number: u64, then: u64, offset: u64) -> (For
 }
 
 fn place_of(trail: &Trail, stream: &Stream, dirty: bool, pages: u64) -> u64 {
-    let used = stream.history.used(trail.last).map_or(0, |used| used.op);
-    place::of(trail.forecast, dirty, pages, (stream.base, used))
+    let (used, out) = stream.history.used(trail.last).map_or((0, Out::Nothing), |used| (used.op, used.out));
+    place::of(trail.forecast, (dirty, pages, out), (stream.base, used))
 }
