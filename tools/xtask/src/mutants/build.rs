@@ -14,7 +14,7 @@ use crate::tree::House;
 /// Rounds of the compiler after which something else is wrong: each takes out what a phase of the compiler refuses.
 const ROUNDS_MAX: usize = 40;
 /// Errors about the form of the woven text, and not about the break: such a break gets a build of its own.
-const OF_FORM: [&str; 4] = ["E0015", "E0658", "E0716", "E0746"];
+const OF_FORM: [&str; 5] = ["E0015", "E0225", "E0658", "E0716", "E0746"];
 
 /// Breaks of one crate in one build, by their numbers from 1.
 pub struct Build<'a> {

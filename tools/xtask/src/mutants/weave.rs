@@ -12,8 +12,9 @@
 //! }
 //! ```
 //!
-//! A break outside of functions, in a `const fn`, or in a function that returns `impl Trait` (whose body has one type) cannot be
-//! chosen when the tests run: it stands apart, and has a build of its own.
+//! The body of a function that returns `impl Iterator` has one type, so there each copy, and the body itself, becomes a box of
+//! `dyn Iterator`. A break outside of functions, in a `const fn`, or in a function that returns another `impl Trait` cannot be chosen when the
+//! tests run: it stands apart, and has a build of its own.
 
 use std::ops::Range;
 
@@ -52,14 +53,18 @@ pub fn weave(source: &str, breaks: &[(u32, &Break)]) -> Woven {
     choices.sort_by_key(|choice| choice.body.start);
     let mut written = Written::default();
     let (mut at, mut added) = (0, Vec::new());
+    // Boxes that are open, by the ends of their bodies.
+    let mut boxes: Vec<(usize, String)> = Vec::new();
     for choice in &choices {
-        written.push(&text.part(at..choice.body.start));
-        at = choice.body.start;
+        at = written.to(&text, at, choice.body.start, &mut boxes);
+        if let Some(boxed) = boxed(choice.function) {
+            boxes.push((choice.body.end, boxed));
+        }
         let before = written.line;
         choice.write(&text, &mut written, &mut woven);
         added.push(written.line - before);
     }
-    written.push(&text.part(at..text.chars.len()));
+    written.to(&text, at, text.chars.len(), &mut boxes);
     for (choice, (range, _)) in choices.iter().zip(&mut woven.functions) {
         let within = choices.iter().zip(&added).filter(|(other, _)| other.body.start < choice.body.end);
         range.end = choice.function.span.end.line + within.map(|(_, lines)| lines).sum::<usize>() + 1;
@@ -84,10 +89,16 @@ impl Choice<'_> {
         written.push(&format!("\nmatch crate::mutant_switch::of({first}, {last}) {{\n"));
         for (number, one) in &self.breaks {
             let begin = written.line;
-            written.push(&format!("{number} => return {},\n", self.broken(text, one)));
+            let broken = self.broken(text, one);
+            let broken = match boxed(self.function) {
+                Some(boxed) => format!("Box::new({broken}) as {boxed}"),
+                None => broken,
+            };
+            written.push(&format!("{number} => return {broken},\n"));
             woven.regions.push((begin..written.line, *number));
         }
-        written.push("_ => {} }\n");
+        let body = if boxed(self.function).is_some() { "Box::new({" } else { "" };
+        written.push(&format!("_ => {{}} }}\n{body}"));
     }
 
     fn broken(&self, text: &Text, one: &Break) -> String {
@@ -99,6 +110,15 @@ impl Choice<'_> {
         // The blanks keep an operator apart from its neighbours.
         format!("{{{before} {} {behind}\n}}", one.replacement)
     }
+}
+
+/// What holds the iterator of a function that returns `impl Iterator`.
+fn boxed(function: &Function) -> Option<String> {
+    let bounds = function.return_type.strip_prefix("-> impl ")?;
+    let alone = bounds.starts_with("Iterator<") || bounds.starts_with("DoubleEndedIterator<");
+    // An expression's box lives as long as what it borrows, said or not.
+    let bounds = bounds.split("+use<").next().unwrap_or(bounds);
+    (alone && !bounds.contains("impl ")).then(|| format!("Box<dyn {bounds}>"))
 }
 
 /// A text that is being written.
@@ -115,6 +135,17 @@ impl Default for Written {
 }
 
 impl Written {
+    /// Writes the source from one character to another, and closes the boxes whose bodies end there. Answers with the second.
+    fn to(&mut self, text: &Text, mut from: usize, to: usize, boxes: &mut Vec<(usize, String)>) -> usize {
+        while let Some((end, boxed)) = boxes.pop_if(|(end, _)| *end <= to) {
+            self.push(&text.part(from..end));
+            self.push(&format!("}}) as {boxed}"));
+            from = end;
+        }
+        self.push(&text.part(from..to));
+        to
+    }
+
     fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.line += text.matches('\n').count();
@@ -160,7 +191,8 @@ impl Text {
         })?;
         let head: String = self.code[start..open].iter().collect();
         let is_const = head.split_whitespace().take_while(|word| *word != "fn").any(|word| word == "const");
-        (!is_const && !function.return_type.contains("impl ")).then_some(open + 1..end)
+        let chosen = !function.return_type.contains("impl ") || boxed(function).is_some();
+        (!is_const && chosen).then_some(open + 1..end)
     }
 }
 
@@ -181,6 +213,9 @@ const fn half(a: u64) -> u64 {
 }
 fn even() -> impl Iterator<Item = u64> {
     (0..).map(|n| n * 2)
+}
+fn odd() -> impl Fn(u64) -> u64 {
+    |n| n * 2 + 1
 }
 ";
 
@@ -209,6 +244,7 @@ fn even() -> impl Iterator<Item = u64> {
                 "+",
                 Some(("-> impl Iterator<Item = u64>", span((10, 1), (12, 2)))),
             ),
+            one("BinaryOperator", span((14, 11), (14, 12)), "-", Some(("-> impl Fn(u64) -> u64", span((13, 1), (15, 2))))),
         ];
         let listing = listing::parse(&format!("[{}]", all.join(","))).expect("a listing");
         listing.into_values().next().expect("one file")
@@ -234,13 +270,26 @@ _ => {} }
 }
 ";
         assert!(woven.text.contains(expected), "{}", woven.text);
-        assert_eq!(woven.apart, [1, 4, 5], "a const, a const fn and an opaque result");
+        assert_eq!(woven.apart, [1, 4, 6], "a const, a const fn and an opaque result");
+        let expected = "fn even() -> impl Iterator<Item = u64> {
+match crate::mutant_switch::of(5, 5) {
+5 => return Box::new({
+    (0..).map(|n| n  +  2)
+
+}) as Box<dyn Iterator<Item = u64>>,
+_ => {} }
+Box::new({
+    (0..).map(|n| n * 2)
+}) as Box<dyn Iterator<Item = u64>>}
+";
+        assert!(woven.text.contains(expected), "{}", woven.text);
         let lines: Vec<&str> = woven.text.lines().collect();
         for (range, number) in &woven.regions {
             assert!(lines[range.start - 1].starts_with(&format!("{number} => ")), "{range:?}");
         }
-        let [(range, numbers)] = &woven.functions[..] else { panic!("{:?}", woven.functions) };
-        assert_eq!((lines[range.start - 1], lines[range.end - 2]), ("fn sum(a: [u64; 2]) -> u64 {", "}"));
+        let [(sum, numbers), (even, _)] = &woven.functions[..] else { panic!("{:?}", woven.functions) };
+        assert_eq!((lines[sum.start - 1], lines[sum.end - 2]), ("fn sum(a: [u64; 2]) -> u64 {", "}"));
         assert_eq!(numbers, &[2, 3]);
+        assert!(lines[even.start - 1].starts_with("fn even") && lines[even.end - 2].ends_with('}'), "{even:?}");
     }
 }

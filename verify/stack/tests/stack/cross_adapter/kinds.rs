@@ -205,7 +205,8 @@ fn words_with(memory: &shared_words::Memory, value: u64) -> usize {
     words.filter(|at| shared_words::Word::load(memory.word(*at)) == value).count()
 }
 
-/// Where MonitoredValue follows the waiters, each adapter has a word of its own for it, unless all adapters share one.
+/// Where MonitoredValue follows the waiters, each adapter has a word of its own for it, unless all adapters share one. None lies in local
+/// memory, on no adapter: the kernel does not build that for fences that can be shared.
 #[test]
 fn each_adapter_has_a_monitored_value_of_its_own() {
     // spec: sync §1.5, sync §3.12, sync §3.18
