@@ -83,6 +83,7 @@ mod tests {
             let expected = members.range(at + 1..).next().or(members.iter().next()).copied();
             proptest::prop_assert_eq!(active.next_after(at), expected);
             proptest::prop_assert_eq!(active.len() as usize, members.len());
+            proptest::prop_assert_eq!(active.is_empty(), members.is_empty());
             proptest::prop_assert!(active.iter().eq(members.iter().copied()));
             let others: BTreeSet<_> = members.iter().filter(|member| **member != at).collect();
             proptest::prop_assert_eq!(active.is_only(at), others.is_empty());

@@ -149,6 +149,10 @@ mod tests {
         // CPU read, GPU read.
         assert_eq!(tracker.cpu_maps('c', false), Maintenance::None);
         assert_eq!(tracker.gpu_uses('c', false), Maintenance::None);
+        // Written by the CPU, and gone: what comes under its name has no lines.
+        assert_eq!(tracker.cpu_maps('e', true), Maintenance::None);
+        tracker.forget(&'e');
+        assert_eq!(tracker.gpu_uses('e', true), Maintenance::None);
     }
 
     /// A cache of one line: the worst that hardware may do.

@@ -28,7 +28,7 @@ mod task;
 mod trial;
 mod weave;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ use build::Build;
 use ledger::{Excuses, Ledger, Unit};
 use listing::{Break, Listing};
 use target::{Stage, TARGETS, Target};
-use task::{Task, batches};
+use task::{Looks, Task, batches};
 use trial::Trial;
 
 /// Where the ledger, the excuses and the page are.
@@ -63,8 +63,8 @@ struct Options {
     shard: Option<(usize, usize)>,
     /// No file begins after so long.
     within: Option<Duration>,
-    /// Survivors meet the tests of their own crate again, which may have become more.
-    again: bool,
+    /// Which of the tests look.
+    looks: Looks,
     /// Nothing is broken; the page alone is written.
     page: bool,
 }
@@ -76,7 +76,8 @@ impl Options {
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--page" => options.page = true,
-                "--again" => options.again = true,
+                "--again" => options.looks = Looks::Again,
+                "--above" => options.looks = Looks::AboveAlone,
                 "--shard" => options.shard = Some(shard(words.next().map_or("", String::as_str))?),
                 "--minutes" => {
                     let minutes = words.next().and_then(|minutes| minutes.parse::<u64>().ok());
@@ -95,6 +96,11 @@ impl Options {
 
     fn targets(&self) -> impl Iterator<Item = &'static Target> {
         TARGETS.iter().filter(|target| self.crates.is_empty() || self.crates.iter().any(|name| name == target.name))
+    }
+
+    /// Whether tests of this stage look at all.
+    fn has(&self, stage: Stage) -> bool {
+        !self.page && (stage == Stage::Above || self.looks != Looks::AboveAlone)
     }
 
     /// Whether the file with this number is this machine's.
@@ -120,21 +126,21 @@ pub fn run(house: &House, words: &[String]) -> Result<bool, String> {
     for target in TARGETS {
         found.insert(target.name, tool.list(target)?);
     }
-    for stage in [Stage::Own, Stage::Above].into_iter().filter(|_| !options.page) {
+    for stage in [Stage::Own, Stage::Above].into_iter().filter(|stage| options.has(*stage)) {
+        let mut tasks = Vec::new();
         for target in options.targets() {
             let files = found[target.name].iter().enumerate().filter(|(number, _)| options.is_ours(*number));
-            let mut tasks = Vec::new();
             for (_, (file, breaks)) in files {
                 let hash = ledger::hash(&House::at(&tool.tree).read(file)?);
                 let known = ledger.of(file).filter(|unit| unit.hash == hash).cloned();
-                tasks.extend(Task::of(stage, file, breaks, (hash, known), (&excuses, options.again)));
+                tasks.extend(Task::of((target, stage), file, breaks, (hash, known), (&excuses, options.looks)));
             }
-            for batch in batches(tasks) {
-                tool.work(target, stage, &batch, until, &mut |unit| {
-                    ledger.enter(unit);
-                    house.write(LEDGER, &ledger.to_string())
-                })?;
-            }
+        }
+        for batch in batches(stage, tasks) {
+            tool.work(stage, &batch, until, &mut |unit| {
+                ledger.enter(unit);
+                house.write(LEDGER, &ledger.to_string())
+            })?;
         }
     }
     let page = page::Page::new(house, &found, &ledger, &excuses)?;
@@ -178,11 +184,10 @@ impl Tool {
         listing::parse(&String::from_utf8_lossy(&output.stdout))
     }
 
-    /// Tries the breaks of some files of a crate, in one build as far as that goes, and enters each file when it is done. No file begins
-    /// after `until`.
+    /// Tries the breaks of some files, in one build as far as that goes, and enters each file when it is done. No file begins after
+    /// `until`.
     fn work(
         &self,
-        target: &Target,
         stage: Stage,
         batch: &[Task],
         until: Option<Instant>,
@@ -193,13 +198,18 @@ impl Tool {
             return Ok(());
         }
         let breaks: Vec<Break> = batch.iter().flat_map(|task| task.tried.clone()).collect();
-        let Some((room, _)) = batch.first().and_then(|task| task.file.split_once("/src/")) else { return Ok(()) };
-        let tests = stage.packages(target).join(", ");
-        println!("== {}: {} breaks in {} files, tests of {tests}", target.name, breaks.len(), batch.len());
-        let library = format!("{room}/src/lib.rs");
-        let build = Build::of((&self.tree, &self.woven), (target.package, &library), &breaks)?;
+        let rooms: BTreeSet<(&str, String)> = batch
+            .iter()
+            .filter_map(|task| Some((task.target, task.room()?)))
+            .map(|(target, room)| (target.package, format!("{room}/src/lib.rs")))
+            .collect();
+        let packages: BTreeSet<&str> = batch.iter().flat_map(|task| stage.packages(task.target)).copied().collect();
+        let (crates, packages) = (Vec::from_iter(rooms), Vec::from_iter(packages));
+        let of = crates.iter().map(|(package, _)| *package).collect::<Vec<_>>().join(", ");
+        println!("== {of}: {} breaks in {} files, tests of {}", breaks.len(), batch.len(), packages.join(", "));
+        let build = Build::of((&self.tree, &self.woven), &crates, &breaks)?;
         println!("   {} do not compile, {} stand apart", build.unviable.len(), build.apart.len());
-        let programs = build.programs(stage.packages(target))?;
+        let programs = build.programs(&packages)?;
         let trial = Trial::new(programs, &self.output, if stage == Stage::Own { OWN_MAX } else { ABOVE_MAX })?;
         let mut outcomes = Vec::new();
         for task in batch.iter().take_while(|_| !is_over()) {
@@ -221,7 +231,7 @@ impl Tool {
         // cargo-mutants breaks the copy itself, and needs it whole.
         drop(build);
         for (task, mut survivors, unviable, apart) in outcomes.into_iter().take_while(|_| !is_over()) {
-            let outcome = self.apart(target, stage, &task.file, &apart)?;
+            let outcome = self.apart(task.target, stage, &task.file, &apart)?;
             survivors.extend(outcome.survivors);
             enter(task.unit(stage, survivors, unviable + outcome.unviable))?;
         }
@@ -289,7 +299,8 @@ mod tests {
         let names: Vec<&str> = options.targets().map(|target| target.name).collect();
         assert_eq!(names, ["gpu_fence", "vidsch"]);
         assert_eq!((0..7).filter(|number| options.is_ours(*number)).collect::<Vec<_>>(), [1, 4]);
-        assert_eq!((options.within, options.again), (Some(Duration::from_secs(300)), true));
+        assert_eq!((options.within, options.looks), (Some(Duration::from_secs(300)), Looks::Again));
+        assert!(options.has(Stage::Own) && !parse("--above").expect("options").has(Stage::Own));
         assert_eq!(parse("").expect("none").targets().count(), TARGETS.len());
     }
 

@@ -1,6 +1,7 @@
 //! Displays straight through their registers: blanks at their times, flips in their order, what a monitor gets.
 
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use device_port::{Frame, Monitor};
 use softgpu::DisplayConfig;
@@ -33,11 +34,15 @@ fn device(queue_entries: u32) -> Arc<SoftGpu> {
 }
 
 fn device_at(period_ns: u64, queue_entries: u32) -> Arc<SoftGpu> {
+    device_of(period_ns, queue_entries, DataMode::Stored)
+}
+
+fn device_of(period_ns: u64, queue_entries: u32, data: DataMode) -> Arc<SoftGpu> {
     let config = Config {
         local_bytes: 1 << 20,
         aperture_bytes: 0,
         shape: Shape::FOUR_LEVELS,
-        data: DataMode::Stored,
+        data,
         timing: Timing::default(),
         poll_spins: 0,
         reset_group: 0,
@@ -280,4 +285,42 @@ fn a_display_runs_by_itself() {
     drop(running);
     let shown = records(&gpu).into_iter().find(|(.., address, _)| *address == SURFACES[1]);
     assert!(shown.is_some_and(|(kind, _, _, id)| (kind, id) == (record::VSYNC, 5)), "{shown:?}");
+}
+
+#[test]
+fn a_display_that_there_is_not_cannot_be_selected() {
+    let gpu = device(1);
+    for (asked, selected) in [(1, 1), (2, 1), (u64::MAX, 1), (0, 0)] {
+        gpu.write_register(display::DISPLAY_SELECT, asked);
+        assert_eq!(gpu.read_register(display::DISPLAY_SELECT), selected, "{asked} of 0 and 1");
+    }
+}
+
+#[test]
+fn frames_of_a_device_that_keeps_no_data_have_no_texels() {
+    let (gpu, screen) = (device_of(PERIOD, 1, DataMode::Modelled), Arc::new(Screen::default()));
+    gpu.connect_monitor(0, Arc::clone(&screen) as Arc<dyn Monitor>);
+    gpu.write_register(display::DISPLAY_CONTROL, control::ENABLE);
+    run_to(&gpu, 2 * PERIOD);
+    assert_eq!(std::mem::take(&mut *screen.0.lock().unwrap()), [(1, PERIOD, vec![], false)]);
+}
+
+/// The display thread sleeps while nothing is due. A flip wakes it, which is not shown before the blank, and so does the end.
+#[test]
+fn a_display_thread_that_sleeps_hears_of_flips_and_of_its_end() {
+    const SLOW: Duration = Duration::from_millis(40);
+    let gpu = device_at(SLOW.as_nanos() as u64, 1);
+    let running = gpu.run_threads();
+    // Time for the thread to fall asleep. If it does not, this test sees less and passes all the same.
+    std::thread::sleep(SLOW / 4);
+    let begun = Instant::now();
+    gpu.write_register(display::DISPLAY_CONTROL, control::ENABLE);
+    flip_to(&gpu, SURFACES[1], 0, 5, flip::ON_VSYNC);
+    while gpu.read_register(display::DISPLAY_ADDRESS) != SURFACES[1] {
+        std::thread::yield_now();
+    }
+    assert!(begun.elapsed() >= SLOW, "shown before its blank");
+    std::thread::sleep(SLOW / 4);
+    drop(running);
+    assert_eq!(Arc::strong_count(&gpu), 1, "no thread is left that has the device");
 }

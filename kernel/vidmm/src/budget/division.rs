@@ -76,6 +76,7 @@ pub(super) fn level(total: u64, mut others: Vec<Share>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slab::Key;
 
     #[test]
     fn the_share_is_even_and_what_is_not_needed_goes_round() {
@@ -91,5 +92,19 @@ mod tests {
         assert_eq!(share(100, &[(80, 80)]), 20);
         assert_eq!(share(100, &[(80, 80), (80, 0)]), 10);
         assert_eq!(share(100, &[(200, 200)]), 0);
+        // What is reserved within an even share is served by it.
+        assert_eq!(share(101, &[(80, 50)]), 50);
+    }
+
+    #[test]
+    fn one_that_asks_beside_the_others_gets_what_they_leave() {
+        let [mine, theirs] = [1, 2].map(|slot| SpaceId::new(slot, 0));
+        let beside = |bytes, need, sure| {
+            let claim = (Share { need, sure }, ProcessPriority::Normal, theirs);
+            Division::of(bytes, vec![claim]).beside(mine, ProcessPriority::Normal)
+        };
+        assert_eq!(beside(5, 2, 0), 3, "a need that is just an even share leaves all the rest");
+        assert_eq!(beside(100, 80, 80), 20, "the only one has a reservation");
+        assert_eq!(beside(100, 80, 0), 50);
     }
 }

@@ -16,7 +16,7 @@ const ROUNDS_MAX: usize = 40;
 /// Errors about the form of the woven text, and not about the break: such a break gets a build of its own.
 const OF_FORM: [&str; 5] = ["E0015", "E0225", "E0658", "E0716", "E0746"];
 
-/// Breaks of one crate in one build, by their numbers from 1.
+/// Breaks of some crates in one build, by their numbers from 1.
 pub struct Build<'a> {
     tree: &'a Path,
     target: &'a Path,
@@ -40,34 +40,36 @@ pub struct Program {
 }
 
 impl<'a> Build<'a> {
-    /// Writes the breaks into the copy, and takes out what does not compile. `library`: the crate's `lib.rs`, below the root.
+    /// Writes the breaks into the copy, and takes out what does not compile. `crates`: the package of each crate and its `lib.rs`, below
+    /// the root.
     pub fn of(
         (tree, target): (&'a Path, &'a Path),
-        (package, library): (&str, &str),
+        crates: &[(&str, String)],
         breaks: &'a [Break],
     ) -> Result<Build<'a>, String> {
         let house = House::at(tree);
         let sources: BTreeSet<&str> = breaks.iter().map(|one| one.file.as_str()).collect();
+        let libraries: BTreeSet<&str> = crates.iter().map(|(_, library)| library.as_str()).collect();
         let mut originals = BTreeMap::new();
-        for file in sources.iter().copied().chain([library]) {
+        for file in sources.union(&libraries).copied() {
             originals.insert(file.to_string(), house.read(file)?);
         }
         let (unviable, apart, files) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
         let mut build = Build { tree, target, breaks, originals, files, unviable, apart };
         for _ in 0..ROUNDS_MAX {
             for file in sources.iter().copied() {
-                build.write(&house, file, (file == library).then_some(breaks.len()))?;
+                build.write(&house, file, libraries.contains(file).then_some(breaks.len()))?;
             }
-            if !sources.contains(library) {
+            for library in libraries.difference(&sources).copied() {
                 house.write(library, &format!("{}{}", build.originals[library], switch(breaks.len())))?;
             }
-            let errors = build.errors(package)?;
+            let errors = build.errors(crates)?;
             if errors.is_empty() {
                 return Ok(build);
             }
             build.take_out(&errors)?;
         }
-        Err(format!("{package} does not compile after {ROUNDS_MAX} rounds; does it without a break?"))
+        Err(format!("{} does not compile after {ROUNDS_MAX} rounds; does it without a break?", crates[0].0))
     }
 
     /// The breaks in the build.
@@ -100,9 +102,12 @@ impl<'a> Build<'a> {
         command
     }
 
-    fn errors(&self, package: &str) -> Result<Vec<Diagnostic>, String> {
+    fn errors(&self, crates: &[(&str, String)]) -> Result<Vec<Diagnostic>, String> {
         let mut command = self.cargo();
-        command.args(["check", "--profile", "mutants", "--message-format=json", "--lib", "--package", package]);
+        command.args(["check", "--profile", "mutants", "--message-format=json", "--lib"]);
+        crates.iter().for_each(|(package, _)| {
+            command.args(["--package", package]);
+        });
         let (messages, succeeded) = messages(&mut command)?;
         let errors: Vec<Diagnostic> = messages
             .into_iter()
@@ -110,7 +115,7 @@ impl<'a> Build<'a> {
             .filter(|said| said.level == "error" && !said.spans.is_empty())
             .collect();
         match (succeeded, errors.is_empty()) {
-            (false, true) => Err(format!("{package}: cargo check fails and names no place")),
+            (false, true) => Err(format!("{}: cargo check fails and names no place", crates[0].0)),
             _ => Ok(errors),
         }
     }

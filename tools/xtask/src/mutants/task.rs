@@ -2,13 +2,27 @@
 
 use super::ledger::{Excuses, Unit};
 use super::listing::Break;
-use super::target::Stage;
+use super::target::{Stage, Target};
 
 /// Breaks of one build. Policy: a larger build takes more memory, more builds take more time.
 const BREAKS_MAX: usize = 1_500;
 
+/// Which of the tests look, and at what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Looks {
+    /// Those of the crate at what is new, and those above at what these left.
+    #[default]
+    Both,
+    /// Those of the crate look once more at what survived, too.
+    Again,
+    /// Those above alone, also at what is new: one build of them serves all crates.
+    AboveAlone,
+}
+
 /// One file that a stage of tests has to look at.
 pub struct Task {
+    /// Its crate.
+    pub target: &'static Target,
     /// Path below the root.
     pub file: String,
     hash: String,
@@ -23,18 +37,19 @@ pub struct Task {
 impl Task {
     /// `None`: this stage has looked at this very file already.
     pub fn of(
-        stage: Stage,
+        (target, stage): (&'static Target, Stage),
         file: &str,
         breaks: &[Break],
         (hash, known): (String, Option<Unit>),
-        (excuses, again): (&Excuses, bool),
+        (excuses, looks): (&Excuses, Looks),
     ) -> Option<Task> {
         let survivors: Option<&[String]> = known.as_ref().map(|unit| &unit.survivors[..]);
         let open = survivors.map(|survivors| excuses.split(survivors).1);
         let tried: Vec<Break> = match (stage, &known, &open) {
             (Stage::Own, None, _) => breaks.to_vec(),
+            (Stage::Above, None, _) if looks == Looks::AboveAlone => breaks.to_vec(),
             // An excused break is tried by the tests of its own crate, the first time, and by no others.
-            (Stage::Own, Some(_), Some(open)) if again => {
+            (Stage::Own, Some(_), Some(open)) if looks == Looks::Again => {
                 breaks.iter().filter(|one| open.contains(&one.key().as_str())).cloned().collect()
             }
             (Stage::Above, Some(unit), Some(open)) if unit.stage == Stage::Own => {
@@ -43,7 +58,12 @@ impl Task {
             _ => return None,
         };
         let worth = !tried.is_empty() || known.is_none();
-        worth.then(|| Task { file: file.to_string(), hash, found: breaks.len(), tried, known })
+        worth.then(|| Task { target, file: file.to_string(), hash, found: breaks.len(), tried, known })
+    }
+
+    /// The folder of its crate.
+    pub fn room(&self) -> Option<&str> {
+        self.file.split_once("/src/").map(|(room, _)| room)
     }
 
     /// What is known when these survive of those that were tried, and these do not compile.
@@ -64,12 +84,16 @@ impl Task {
     }
 }
 
-/// Tasks of one build each.
-pub fn batches(tasks: Vec<Task>) -> Vec<Vec<Task>> {
+/// Tasks of one build each: the tests above crates are the same or nearly, and cost most to build; those of a crate are its own.
+pub fn batches(stage: Stage, tasks: Vec<Task>) -> Vec<Vec<Task>> {
     let mut batches: Vec<Vec<Task>> = Vec::new();
     for task in tasks {
         let breaks = |batch: &Vec<Task>| batch.iter().map(|task| task.tried.len()).sum::<usize>();
-        match batches.last_mut().filter(|batch| breaks(batch) + task.tried.len() <= BREAKS_MAX) {
+        let fits = |batch: &&mut Vec<Task>| {
+            let alike = stage == Stage::Above || batch[0].target.name == task.target.name;
+            alike && breaks(batch) + task.tried.len() <= BREAKS_MAX
+        };
+        match batches.last_mut().filter(fits) {
             Some(batch) => batch.push(task),
             None => batches.push(vec![task]),
         }
@@ -80,6 +104,7 @@ pub fn batches(tasks: Vec<Task>) -> Vec<Vec<Task>> {
 #[cfg(test)]
 mod tests {
     use super::super::listing;
+    use super::super::target::TARGETS;
     use super::*;
 
     fn listed(file: &str, names: &[&str]) -> Vec<Break> {
@@ -101,16 +126,20 @@ mod tests {
             let survivors = survivors.iter().map(ToString::to_string).collect();
             Unit { file: "a.rs".into(), hash: "h".into(), stage, killed: 0, unviable: 1, survivors }
         };
-        let task = |stage, known, again| Task::of(stage, "a.rs", &breaks, ("h".into(), known), (&excuses, again));
+        let task = |stage, known, looks| {
+            Task::of((&TARGETS[0], stage), "a.rs", &breaks, ("h".into(), known), (&excuses, looks))
+        };
         let names = |task: Option<Task>| task.map(|task| task.tried.iter().map(Break::key).collect::<Vec<_>>());
         let known = || Some(unit(Stage::Own, &["a.rs: y", "a.rs: z"]));
-        assert_eq!(names(task(Stage::Own, None, false)).map(|names| names.len()), Some(3));
-        assert_eq!(names(task(Stage::Own, known(), false)), None, "it has looked");
-        assert_eq!(names(task(Stage::Own, known(), true)), Some(vec!["a.rs: y".to_string()]));
-        assert_eq!(names(task(Stage::Above, known(), false)), Some(vec!["a.rs: y".to_string()]));
-        assert_eq!(names(task(Stage::Above, Some(unit(Stage::Own, &["a.rs: z"])), false)), None, "it is excused");
-        assert_eq!(names(task(Stage::Above, Some(unit(Stage::Above, &["a.rs: y"])), false)), None);
-        let seen = task(Stage::Above, known(), false).expect("a task").unit(Stage::Above, Vec::new(), 0);
+        assert_eq!(names(task(Stage::Own, None, Looks::Both)).map(|names| names.len()), Some(3));
+        assert_eq!(names(task(Stage::Own, known(), Looks::Both)), None, "it has looked");
+        assert_eq!(names(task(Stage::Above, None, Looks::Both)), None, "the crate's own look first");
+        assert_eq!(names(task(Stage::Above, None, Looks::AboveAlone)).map(|names| names.len()), Some(3));
+        assert_eq!(names(task(Stage::Own, known(), Looks::Again)), Some(vec!["a.rs: y".to_string()]));
+        assert_eq!(names(task(Stage::Above, known(), Looks::Both)), Some(vec!["a.rs: y".to_string()]));
+        assert_eq!(names(task(Stage::Above, Some(unit(Stage::Own, &["a.rs: z"])), Looks::Both)), None, "it is excused");
+        assert_eq!(names(task(Stage::Above, Some(unit(Stage::Above, &["a.rs: y"])), Looks::Both)), None);
+        let seen = task(Stage::Above, known(), Looks::Both).expect("a task").unit(Stage::Above, Vec::new(), 0);
         assert_eq!((seen.killed, seen.unviable, seen.stage), (1, 1, Stage::Above));
         assert_eq!(seen.survivors, ["a.rs: z"], "what was not tried survives still");
     }
@@ -119,11 +148,13 @@ mod tests {
     fn a_build_has_no_more_breaks_than_it_may_and_files_are_whole() {
         let task = |name: &str, count: usize| {
             let tried = vec![listed(name, &["x"]).remove(0); count];
-            Task { file: name.into(), hash: String::new(), found: count, tried, known: None }
+            Task { target: &TARGETS[0], file: name.into(), hash: String::new(), found: count, tried, known: None }
         };
         let tasks = vec![task("a", 1_000), task("b", 500), task("c", 1), task("d", 2_000), task("e", 2)];
-        let files: Vec<Vec<String>> =
-            batches(tasks).into_iter().map(|batch| batch.into_iter().map(|task| task.file).collect()).collect();
+        let files: Vec<Vec<String>> = batches(Stage::Own, tasks)
+            .into_iter()
+            .map(|batch| batch.into_iter().map(|task| task.file).collect())
+            .collect();
         assert_eq!(files, [vec!["a", "b"], vec!["c"], vec!["d"], vec!["e"]]);
     }
 }

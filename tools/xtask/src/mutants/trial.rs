@@ -17,8 +17,9 @@ use super::patience::Patience;
 
 /// A test that takes longer alone looks at no break. Policy.
 const TEST_MAX: Duration = Duration::from_secs(40);
-/// What a run may take beside five times what its tests take without a break.
-const GRACE: Duration = Duration::from_secs(10);
+/// What a run may take beside five times what its tests take without a break, of its own time ([`Patience`]): a break that hangs its test
+/// costs as much.
+const GRACE: Duration = Duration::from_secs(3);
 /// Pages of memory that a run may have: a break that takes memory without end fails its test and not the machine. Policy.
 const PAGES_MAX: u64 = (6 << 30) / 4096;
 /// How often a run is looked at.

@@ -244,7 +244,12 @@ fn odd() -> impl Fn(u64) -> u64 {
                 "+",
                 Some(("-> impl Iterator<Item = u64>", span((10, 1), (12, 2)))),
             ),
-            one("BinaryOperator", span((14, 11), (14, 12)), "-", Some(("-> impl Fn(u64) -> u64", span((13, 1), (15, 2))))),
+            one(
+                "BinaryOperator",
+                span((14, 11), (14, 12)),
+                "-",
+                Some(("-> impl Fn(u64) -> u64", span((13, 1), (15, 2)))),
+            ),
         ];
         let listing = listing::parse(&format!("[{}]", all.join(","))).expect("a listing");
         listing.into_values().next().expect("one file")

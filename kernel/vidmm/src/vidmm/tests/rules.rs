@@ -9,7 +9,7 @@ use wddm_types::{GpuVa, PageRun, Pages, SegmentSet};
 
 use super::world::*;
 use crate::allocation::{AllocationError, Origin, Placement, Terms, check};
-use crate::{EvictFlags, Location, MakeResidentError, MapRequest, MemoryLayout, Operation, Protection, SpaceKind};
+use crate::{EvictFlags, Location, MakeResidentError, MapRequest, MemoryLayout, Operation, Protection, SpaceKind, VidMm};
 
 fn verdict(info: AllocationInfo, primary: bool, model: DriverModel) -> Result<u64, AllocationError> {
     let version = MemoryLayout::new(model, Vec::new()).version;
@@ -73,6 +73,19 @@ fn every_flag_has_its_answer_in_each_generation() {
     let history = F::HISTORY_BUFFER | F::CPU_VISIBLE;
     assert_eq!(verdict(both(history), false, DriverModel::Wddm2), Ok(4));
     assert_eq!(verdict(both(history | F::FROM_END_OF_SEGMENT), false, DriverModel::Wddm2), Err(Flags), "no others");
+}
+
+#[test]
+fn a_history_buffer_is_cached_where_an_aperture_is_coherent() {
+    // spec: memory §2.2
+    let mut aperture = aperture_descriptor(64);
+    aperture.flags |= SegmentFlags::CACHE_COHERENT;
+    let (segments, bits) = ([vram_descriptor(64, SegmentFlags::CPU_VISIBLE), aperture], [5, 5, 6]);
+    let mm: Mm = VidMm::new(policy(), &segments, mmu(&bits), &levels(&bits)).expect("rules are kept");
+    let history = F::HISTORY_BUFFER | F::CPU_VISIBLE;
+    let verdict = |flags| check(both(flags), &Origin::default(), mm.creation_terms()).map(|(_, pages)| pages);
+    assert_eq!(verdict(history), Err(AllocationError::Flags), "an engine snoops what the CPU reads");
+    assert_eq!(verdict(history | F::CACHED), Ok(4));
 }
 
 #[test]
