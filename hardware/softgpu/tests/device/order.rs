@@ -160,6 +160,25 @@ fn a_store_is_its_units_own_until_a_barrier() {
     assert!(rig.gpu.now() < 1_000_000, "nothing is on its way any more");
 }
 
+/// At equality the engine's own look is silent: the CMP, which would decide the same, is not asked.
+#[test]
+fn an_engine_asks_for_a_value_that_exceeds_what_is_monitored_and_for_no_other() {
+    // spec: sync §1.3, sync §3.9
+    // seed: N17
+    let (mut rig, bench) = buffered();
+    rig.publish(41);
+    let asked = Arc::new(AtomicU64::new(0));
+    for (value, times) in [(40, 0), (41, 0), (42, 1)] {
+        let count = Arc::clone(&asked);
+        *bench.asked.lock().unwrap() = Some(Box::new(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+        }));
+        rig.put(0, &[signal(value)]);
+        run_due(&rig.gpu);
+        assert_eq!((rig.word(CURRENT), asked.load(Ordering::Relaxed)), (value, times), "against 41");
+    }
+}
+
 /// Race one: no CPU waiter is there when the engine looks, and a waiter that comes behind that look does not miss the value.
 #[test]
 fn an_engines_barrier_lets_an_update_find_its_value() {
