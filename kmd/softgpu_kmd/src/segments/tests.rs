@@ -257,3 +257,44 @@ fn the_first_generation_has_banks_and_its_own_query() {
     let modern = KmdConfig { banks: 4, ..KmdConfig::default() };
     assert!(stopped(modern).0.start_device(&mut FakeHost::default()).is_err(), "descriptor 4 has no banks");
 }
+
+/// The segments of each layout by number: memory, apertures, and where an aperture's pages lie in the device's.
+#[test]
+fn each_layout_numbers_its_segments_and_lays_them_side_by_side() {
+    // spec: memory §1.1
+    let pages = APERTURE_BYTES / 4096;
+    let of = |layout| {
+        let (mut kmd, _) = stopped(KmdConfig { layout, ..KmdConfig::default() });
+        kmd.start_device(&mut FakeHost::default()).unwrap();
+        let geometry = kmd.geometry.unwrap();
+        let set = |set: wddm_types::SegmentSet| set.iter().map(|id| id.0).collect::<Vec<_>>();
+        let (memory, apertures) = (set(geometry.memory_segments()), set(geometry.aperture_segments()));
+        let seen = apertures.iter().map(|id| geometry.aperture(SegmentId(*id)).expect("it is one")).collect();
+        let first = geometry.first_memory_segment().map(|id| id.0);
+        (memory, apertures, seen, first)
+    };
+    let half = pages / 2;
+    assert_eq!(of(Layout::Memory), (vec![1], vec![2], vec![(0, pages)], Some(1)));
+    assert_eq!(of(Layout::ComputeOnly), (vec![1], vec![], vec![], Some(1)));
+    assert_eq!(of(Layout::TwoApertures), (vec![1], vec![2, 3], vec![(0, half), (half, pages - half)], Some(1)));
+    assert_eq!(of(Layout::Aperture), (vec![], vec![1], vec![(0, pages)], None));
+    let two = Layout::TwoMemories { second_bytes: 1 << 20, hidden_bytes: 0 };
+    assert_eq!(of(two), (vec![1, 3], vec![2], vec![(0, pages)], Some(1)));
+}
+
+/// What the bus and the port leave room for is taken to the last byte.
+#[test]
+fn the_largest_memory_starts_and_a_byte_more_does_not() {
+    let start = |local_bytes, aperture_bytes| {
+        let (mut kmd, port) = stopped(KmdConfig::default());
+        port.set(register::LOCAL_BYTES, local_bytes);
+        port.set(register::APERTURE_BYTES, aperture_bytes);
+        kmd.start_device(&mut FakeHost::default()).map_err(|error| error.to_string())
+    };
+    let beyond = |result: Result<_, String>| result.is_err_and(|error| error.contains("than the bus reaches"));
+    assert!(start(LOCAL_BYTES, APERTURE_BYTES).is_ok());
+    assert!(beyond(start(LOCAL_BYTES + 1, APERTURE_BYTES)), "more than the port shows");
+    let most = bus::CPU_WINDOW_BASE - bus::APERTURE_BASE;
+    assert!(!beyond(start(LOCAL_BYTES, most)), "the table of so much does not fit, which is another error");
+    assert!(beyond(start(LOCAL_BYTES, most + 4096)));
+}
