@@ -9,7 +9,9 @@ use wddm_types::{GpuVa, PageRun, Pages, SegmentSet};
 
 use super::world::*;
 use crate::allocation::{AllocationError, Origin, Placement, Terms, check};
-use crate::{EvictFlags, Location, MakeResidentError, MapRequest, MemoryLayout, Operation, Protection, SpaceKind, VidMm};
+use crate::{
+    EvictFlags, Location, MakeResidentError, MapRequest, MemoryLayout, Operation, Protection, SpaceKind, VidMm,
+};
 
 fn verdict(info: AllocationInfo, primary: bool, model: DriverModel) -> Result<u64, AllocationError> {
     let version = MemoryLayout::new(model, Vec::new()).version;
