@@ -8,6 +8,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use dxgk_host::RecoveryPolicy;
 
+use crate::bench_command::{BenchArguments, FencesArguments};
 use crate::bound_command::BoundArguments;
 use crate::error::RunError;
 use crate::hangs::HangArguments;
@@ -62,28 +63,6 @@ pub struct AdaptersArguments {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// Arguments of `fences`.
-#[derive(Debug, Args)]
-pub struct FencesArguments {
-    /// Few rounds: shows in seconds that everything runs
-    #[arg(long)]
-    pub smoke: bool,
-}
-
-/// Arguments of `bench`.
-#[derive(Debug, Args)]
-pub struct BenchArguments {
-    /// Few rounds: shows in seconds that everything runs
-    #[arg(long)]
-    pub smoke: bool,
-    /// One measure instead of all
-    #[arg(long, value_name = "MEASURE", value_parser = bench::MEASURES)]
-    pub only: Option<String>,
-    /// A part of a measure, which starts this program for it
-    #[arg(long, hide = true, num_args = 1.., value_name = "WORD", conflicts_with_all = ["smoke", "only"])]
-    pub part: Vec<String>,
 }
 
 /// Arguments of `run`.

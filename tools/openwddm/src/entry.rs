@@ -9,6 +9,7 @@ use clap::Parser;
 
 use crate::adapters::adapters;
 use crate::arguments::{Arguments, Command, default_run};
+use crate::bench_command;
 use crate::bound_command::bound;
 use crate::connected;
 use crate::console::{Out, complain};
@@ -62,14 +63,14 @@ fn command(command: Option<Command>, out: &mut Out) -> Result<u8, RunError> {
             out.print(&adapters(asked.profile.as_deref(), asked.json)?)?;
             Ok(0)
         }
-        Some(Command::Fences(fences)) => run::fence_paths(fences.smoke, out).map(|()| 0),
+        Some(Command::Fences(fences)) => bench_command::fence_paths(fences.smoke, out).map(|()| 0),
         Some(Command::Present(wanted)) => {
             let shown = present::present(&wanted.options()?)?;
             out.print(&shown.text())?;
             // Pictures that were torn although the drawings said what they write are a fault.
             Ok(u8::from(!shown.is_as_promised()))
         }
-        Some(Command::Bench(bench)) => run::measure(bench, out).map(|()| 0),
+        Some(Command::Bench(bench)) => bench_command::measure(bench, out).map(|()| 0),
     }
 }
 

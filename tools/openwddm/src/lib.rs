@@ -8,6 +8,7 @@
 //! main → entry → arguments            words become options, or a refusal
 //!          │
 //!          ├→ adapters             what a profile has, asked of the started kernel
+//!          ├→ bench_command        measures against peers and limits (`bench`, `fences`)
 //!          ├→ bound_command        the fewest bytes for a workload (`bound`)
 //!          ├→ present              pictures on a display
 //!          ├→ serve                a kernel for other processes; → metrics, its figures (`activity`)
@@ -27,6 +28,7 @@
 
 pub mod adapters;
 pub mod arguments;
+pub mod bench_command;
 pub mod bound_command;
 pub mod connected;
 pub mod console;

@@ -31,8 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use dxgk_host::{Host, ProcessLink, RecoveryPolicy};
 use replay::{DriveError, DriveOptions, Observer, ResidencyPolicy, round_trip_ns};
 
-use crate::arguments::{BenchArguments, Choice, Policy};
-use crate::console::{self, Out};
+use crate::arguments::{Choice, Policy};
 use crate::error::RunError;
 use crate::link::LinkRate;
 use crate::outcome::Outcome;
@@ -224,46 +223,6 @@ fn execute_at(
 fn title(workloads: &[(replay::Workload, Terms)]) -> String {
     let names: Vec<&str> = workloads.iter().map(|(workload, _)| workload.name()).collect();
     names.join(" + ")
-}
-
-/// Measures this build against peers and limits of this machine and prints the table.
-///
-/// # Errors
-/// [`RunError::Kernel`] when a measurement fails or a count that must be zero is not, [`RunError::Output`] when the table goes nowhere.
-pub fn measure(arguments: BenchArguments, out: &mut Out) -> Result<(), RunError> {
-    let BenchArguments { smoke, only, part } = arguments;
-    if !part.is_empty() {
-        return bench::play(&part).map_err(unmeasured);
-    }
-    let program = std::env::current_exe().ok();
-    let options = bench::BenchOptions { smoke, only, program, ..bench::BenchOptions::default() };
-    let measured = bench::run(&options, out);
-    told(measured.map(drop), out)
-}
-
-/// `openwddm fences`.
-///
-/// # Errors
-/// [`RunError::Kernel`] when the table could not be measured, [`RunError::Output`] when it could not be written.
-pub fn fence_paths(smoke: bool, out: &mut Out) -> Result<(), RunError> {
-    let measured = bench::fence_paths(smoke, out);
-    told(measured, out)
-}
-
-fn told(measured: Result<(), bench::BenchError>, out: &mut Out) -> Result<(), RunError> {
-    match measured {
-        // Parts of a measure are written to, too, and end otherwise.
-        Err(bench::BenchError::Output(error)) if out.has_failed() => Err(console::unwritten(&error)),
-        Err(error) => Err(unmeasured(error)),
-        Ok(()) => out.print(""),
-    }
-}
-
-fn unmeasured(error: bench::BenchError) -> RunError {
-    RunError::Kernel {
-        problem: error.to_string(),
-        remedy: "run it again on an idle machine; report a promise that is broken again".to_owned(),
-    }
 }
 
 /// The workloads with their terms, each operation placed on an adapter.

@@ -52,7 +52,7 @@ fn row(
         slices.push(slices_ns(plain, processor, bytes, rounds));
     }
     // The better peer is the one against which we look worse. Less time is more speed: peer's time over ours.
-    let ratio = median_ratio(&memory, &engine).min(median_ratio(&slices, &engine));
+    let ratio = median_ratio(&memory, &engine).or_less(median_ratio(&slices, &engine));
     let rate = |ns: f64| format!("{:.1} GB/s", (2 * rounds * bytes) as f64 / ns);
     let peer = median(memory).min(median(slices));
     Ok(Row {

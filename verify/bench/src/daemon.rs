@@ -26,7 +26,7 @@ const OVER_COMMITTED: u64 = 2;
 
 /// The row.
 pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchError> {
-    let (steps, rounds) = if smoke { (1, 1) } else { (4, 5) };
+    let (steps, rounds) = if smoke { (1, 1) } else { (4, 31) };
     let workload = recording()?;
     let vram_bytes = (CLIENTS * workload.peak_bytes(steps) / OVER_COMMITTED).next_multiple_of(1 << 20);
     let (mut there, mut here) = (Vec::new(), Vec::new());

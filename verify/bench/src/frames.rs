@@ -12,7 +12,7 @@ use wddm_types::{PageRun, Pages};
 
 use crate::machine::pin_here;
 use crate::report::{Goal, Row};
-use crate::statistic::{median, median_ratio};
+use crate::statistic::{Ratio, median, median_ratio};
 use peers::{Offsets, Segregated};
 use sequence::{Frames, POOL_PAGES, make, sequence};
 
@@ -48,11 +48,11 @@ pub(crate) fn rows(pair: [usize; 2], batches: usize, smoke: bool) -> Vec<Row> {
     }
     let [contiguous, scattered, segregated, offsets] = times;
     // The better peer is the one against which we look worse.
-    let against = |ours: &[f64]| median_ratio(ours, &segregated).max(median_ratio(ours, &offsets));
+    let against = |ours: &[f64]| median_ratio(ours, &segregated).or_greater(median_ratio(ours, &offsets));
     let (contiguous_ratio, scattered_ratio) = (against(&contiguous), against(&scattered));
     let cell = |times: &[f64], refused: u32| format!("{:.1} ns, {refused} refused", median(times.to_vec()));
     let peer = format!("rlsf {}; offset-allocator {}", cell(&segregated, refused[2]), cell(&offsets, refused[3]));
-    let row = |measure: &str, ours: String, ratio: f64, goal: f64| Row {
+    let row = |measure: &str, ours: String, ratio: Ratio, goal: f64| Row {
         measure: format!("{measure}, {} calls at 95 % fill", calls.len()),
         ours,
         peer: peer.clone(),

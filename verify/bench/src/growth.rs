@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use crate::machine::pin_here;
 use crate::report::{BenchError, Goal, Row};
-use crate::statistic::median;
+use crate::statistic::{Ratio, median};
 use crowd::{Crowd, Way};
 use kind::{Act, KINDS, Kind};
 
@@ -156,6 +156,7 @@ fn row(kind: &Kind, way: Way, sizes: &[usize], costs: &Costs, ended: Option<&str
     let why = [ended, kind.reason.filter(|(call, _)| *call == costs.call).map(|(_, reason)| reason)];
     why.into_iter().flatten().for_each(|why| beside.push_str(&format!("; {why}")));
     // A call that costs next to nothing beside few objects has no ratio worth the name.
-    let ratio = costs.ns.windows(2).map(|pair| pair[1] / pair[0].max(NOTHING_NS)).reduce(f64::max);
+    let steps = costs.ns.windows(2).map(|pair| pair[1] / pair[0].max(NOTHING_NS));
+    let ratio = steps.reduce(f64::max).map(|value| Ratio { value, interval: None, rounds: BATCHES });
     Row { measure, ours: format!("{} us", each.join(" / ")), peer: beside, ratio, goal: Goal::AtMost(GROWTH_MAX) }
 }

@@ -18,6 +18,8 @@ const WARM_PAIRS: u64 = 100;
 /// How often an engine looks before it parks or sleeps: longer than the other's start takes, short enough that both sleep
 /// when it is the limit's turn.
 const POLL_SPINS: u32 = 20_000;
+/// Rounds of a comparison with wake-ups.
+const WAKE_ROUNDS: u32 = 31;
 /// At most this many times the limit.
 const LINES_GOAL: f64 = 2.5;
 /// At least this many times as fast as waking a sleeper whose processor has halted.
@@ -39,7 +41,6 @@ pub(crate) fn rows(pair: [usize; 2], batches: usize, wakes: u32) -> Result<Vec<R
     rig.enable(COMPUTE_QUEUE, engine::COMPUTE);
     rig.enable(COPY_QUEUE, engine::COPY);
     let mut rows = Vec::new();
-    let mut plain_hop = 0.0;
     for (logs, name) in [(false, "engine to engine hop, logs off"), (true, "engine to engine hop, logs on")] {
         fill(&rig, logs);
         batch(&mut rig)?;
@@ -52,9 +53,6 @@ pub(crate) fn rows(pair: [usize; 2], batches: usize, wakes: u32) -> Result<Vec<R
         let ratio = Some(median_ratio(&hops, &lines));
         let against_bare = Some(median_ratio(&hops, &bare));
         let (hop, line) = (median(hops), median(lines));
-        if !logs {
-            plain_hop = hop;
-        }
         let peer = format!("cache line {line:.1} ns");
         rows.push(Row {
             measure: name.into(),
@@ -79,19 +77,32 @@ pub(crate) fn rows(pair: [usize; 2], batches: usize, wakes: u32) -> Result<Vec<R
         ratio: None,
         goal: Goal::Zero { counted: raised },
     });
-    drop(rig);
-    let woken = |name: &str, goal: f64| {
-        let wake = futex_wake_ns(pair, wakes);
-        let (ours, peer) = (format!("{plain_hop:.1} ns"), format!("futex wake {wake:.0} ns"));
-        Row { measure: name.into(), ours, peer, ratio: Some(wake / plain_hop), goal: Goal::AtLeast(goal) }
-    };
-    rows.push(woken("hop, times faster than waking a halted sleeper", HALTED_GOAL));
+    fill(&rig, false);
+    let mut woken = |name: &str, goal: f64| against_a_wake(&mut rig, pair, wakes, name, goal);
+    rows.push(woken("hop, times faster than waking a halted sleeper", HALTED_GOAL)?);
     let polling = "hop, times faster than waking an idle one, idle exit held";
     rows.push(match NoHalt::hold() {
-        Ok(_held) => woken(polling, POLLING_GOAL),
+        Ok(_held) => woken(polling, POLLING_GOAL)?,
         Err(reason) => Row::absent(polling, &reason),
     });
     Ok(rows)
+}
+
+/// How many times faster a hop is than a futex wake of a sleeper, in turn.
+fn against_a_wake(rig: &mut Rig, pair: [usize; 2], wakes: u32, name: &str, goal: f64) -> Result<Row, BenchError> {
+    batch(rig)?;
+    let (mut hops, mut futexes) = (Vec::new(), Vec::new());
+    for _ in 0..WAKE_ROUNDS.min(wakes) {
+        hops.push(batch(rig)?);
+        futexes.push(futex_wake_ns(pair, wakes.div_ceil(WAKE_ROUNDS)));
+    }
+    Ok(Row {
+        measure: name.into(),
+        ours: format!("{:.1} ns", median(hops.clone())),
+        peer: format!("futex wake {:.0} ns", median(futexes.clone())),
+        ratio: Some(median_ratio(&futexes, &hops)),
+        goal: Goal::AtLeast(goal),
+    })
 }
 
 /// One turn of both rings: nanoseconds a hop.

@@ -26,18 +26,21 @@
 //! | `residency` | MakeResident and Evict against a null system call, and how they grow |
 //!
 //! `part_process` starts this program once more for what is to be a process, `machine` knows the processors and the idle exit, `awake` keeps them from falling idle, `rig` programs the software GPU straight through its registers, with
-//! no kernel and no driver, `replayed` has the recording that processes replay, `statistic` the medians,
-//! `report` the table.
+//! no kernel and no driver, `replayed` has the recording that processes replay, `statistic` the medians and their intervals, `calibration` the
+//! machine's own figures, `report` the table, `record` its JSON form, `compare` two of them side by side, `page` the picture.
 //!
 //! # Rules of measuring
 //! Memory is touched before it is timed. The two sides of a comparison alternate, batch by batch, and each pair gives one ratio; the
-//! median of the ratios counts. Tails are not judged: on a virtual machine the host takes a processor away whenever it likes. The
+//! median of the ratios counts. Tails are not judged: on a virtual machine the host takes a processor away whenever it likes. A whole run takes at least 31 rounds of what has noise, and prints the
+//! interval that holds the median 95 times of 100. The
 //! placement label ("together", "apart") says how far the two processors were from each other; compare only equal labels.
 //!
 //! It is no test of correctness and no profiler. Called by the command line.
 
 mod awake;
+mod calibration;
 mod calls;
+mod compare;
 mod copies;
 mod daemon;
 mod doorbell;
@@ -51,9 +54,11 @@ mod machine;
 mod mapping;
 mod neighbour;
 mod page_tables;
+mod page;
 mod part_process;
 mod pingpong;
 mod processes;
+mod record;
 mod replayed;
 mod report;
 mod residency;
@@ -65,8 +70,13 @@ mod statistic;
 mod suite;
 mod waiters;
 
+pub use calibration::Calibration;
+pub use compare::{Change, comparison};
 pub use fences::fence_paths;
 pub use machine::{IdleExit, Machine, Placement};
+pub use page::page;
 pub use part_process::play;
+pub use record::{SCHEMA, from_json, to_json};
 pub use report::{BenchError, BenchReport, Goal, Row, Verdict};
+pub use statistic::Ratio;
 pub use suite::{BenchOptions, MEASURES, run};

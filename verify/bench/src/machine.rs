@@ -7,16 +7,18 @@ use std::io::Write;
 use std::sync::OnceLock;
 
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
+use serde::{Deserialize, Serialize};
 use shared_words::across::Processors;
 
-use crate::pingpong;
+use crate::calibration::Calibration;
 
 /// A cache line that takes less than this one way stays inside one package's cache.
 const TOGETHER_ONE_WAY_NS: f64 = 120.0;
 const LATENCY_DEVICE: &str = "/dev/cpu_dma_latency";
 
 /// How far the two processors are from each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Placement {
     /// They share a cache.
     Together,
@@ -27,7 +29,8 @@ pub enum Placement {
 }
 
 /// Whether a sleeping processor halts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum IdleExit {
     /// The request for no latency is held: an idle processor polls.
     Held,
@@ -36,7 +39,7 @@ pub enum IdleExit {
 }
 
 /// The report's description of the machine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's own name.
     pub model: String,
@@ -44,8 +47,8 @@ pub struct Machine {
     pub processors: usize,
     /// The two that the measures are pinned to.
     pub pair: Option<[usize; 2]>,
-    /// One-way time of a cache line between them at the start of the run, in nanoseconds.
-    pub one_way_ns: Option<f64>,
+    /// Its figures at the start of the run; `None` without a pair.
+    pub calibration: Option<Calibration>,
     /// How far apart they are.
     pub placement: Placement,
     /// Whether a sleeping processor halts (except where a row says otherwise).
@@ -60,13 +63,13 @@ impl Machine {
             [first, second, ..] => Some([first, second]),
             _ => None,
         };
-        let one_way_ns = pair.map(|pair| pingpong::line_one_way_ns(pair, 9, 5_000));
-        let placement = match one_way_ns {
+        let calibration = pair.map(Calibration::take);
+        let placement = match calibration.map(|figures| figures.line_ns) {
             None => Placement::Alone,
             Some(ns) if ns < TOGETHER_ONE_WAY_NS => Placement::Together,
             Some(_) => Placement::Apart,
         };
-        Machine { model: model(), processors: allowed.len(), pair, one_way_ns, placement, idle_exit }
+        Machine { model: model(), processors: allowed.len(), pair, calibration, placement, idle_exit }
     }
 
     /// Nothing is known.
@@ -77,7 +80,7 @@ impl Machine {
             model: String::new(),
             processors: 0,
             pair: None,
-            one_way_ns: None,
+            calibration: None,
             placement: Placement::Alone,
             idle_exit,
         }
@@ -87,9 +90,11 @@ impl Machine {
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "machine: {}, {} processors", self.model, self.processors)?;
-        if let (Some([first, second]), Some(ns)) = (self.pair, self.one_way_ns) {
+        if let (Some([first, second]), Some(figures)) = (self.pair, self.calibration) {
             let label = if self.placement == Placement::Together { "together" } else { "apart" };
-            write!(f, ", pinned to {first} and {second}, {label} (a cache line takes {ns:.0} ns)")?;
+            let Calibration { line_ns, null_call_ns, barrier_ns, copy_bytes_per_ns } = figures;
+            write!(f, ", pinned to {first} and {second}, {label} (a cache line takes {line_ns:.0} ns, a null system call {null_call_ns:.0} ns, ")?;
+            write!(f, "a store with a full barrier {barrier_ns:.1} ns, a copy of 64 MiB {copy_bytes_per_ns:.1} GB/s)")?;
         }
         match &self.idle_exit {
             IdleExit::Held => write!(f, ", idle exit held"),

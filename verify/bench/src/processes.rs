@@ -23,7 +23,7 @@ const MEMORY_PERCENT: u64 = 90;
 
 /// A row for each number of processes.
 pub(crate) fn rows(smoke: bool) -> Result<Vec<Row>, BenchError> {
-    let (crowds, rounds) = if smoke { (&SMOKE_PROCESSES[..], 1) } else { (&PROCESSES[..], 5) };
+    let (crowds, rounds) = if smoke { (&SMOKE_PROCESSES[..], 1) } else { (&PROCESSES[..], 31) };
     let workload = recording()?;
     crowds.iter().map(|processes| row(&workload, *processes, rounds)).collect()
 }
@@ -38,8 +38,8 @@ fn row(workload: &Workload, processes: usize, rounds: usize) -> Result<Row, Benc
     }
     let ratio = Some(median_ratio(&together, &one_by_one));
     Ok(Row {
-        measure: format!("{processes} processes in virtual time, {woken:.2} threads woken for a turn"),
-        ours: format!("{:.0} ms", median(together) / 1e6),
+        measure: format!("{processes} processes in virtual time"),
+        ours: format!("{:.0} ms, {woken:.2} threads woken for a turn", median(together) / 1e6),
         peer: format!("{processes} times one process {:.0} ms", median(one_by_one) / 1e6),
         ratio,
         goal: Goal::AtMost(GOAL),

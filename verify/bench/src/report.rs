@@ -1,11 +1,13 @@
-//! The table: what was measured, against what, and how it is judged. It measures nothing. Filled by the suite, read by the
-//! command line.
+//! The report: what was measured, against what, and how it is judged, as a table. It measures nothing. Filled by the suite, read by the
+//! command line and by `record`, `compare` and `page`.
 
-use std::io::Write;
+use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use shared_words::MemoryError;
 
 use crate::machine::Machine;
+use crate::statistic::Ratio;
 
 /// Why a run gave no report, or a report that shows a broken promise.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +38,8 @@ pub enum BenchError {
 }
 
 /// The goal that a row is judged by.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Goal {
     /// Printed for its own sake.
     None,
@@ -49,6 +52,17 @@ pub enum Goal {
         /// The count.
         counted: u64,
     },
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Goal::None => f.pad("-"),
+            Goal::AtMost(limit) => write!(f, "<= {limit:.2}"),
+            Goal::AtLeast(limit) => write!(f, ">= {limit:.2}"),
+            Goal::Zero { .. } => f.pad("exactly 0"),
+        }
+    }
 }
 
 /// The verdict on a row.
@@ -64,8 +78,20 @@ pub enum Verdict {
     Broken,
 }
 
+impl Verdict {
+    /// The word of the table.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Verdict::Printed => "-",
+            Verdict::Reached => "reached",
+            Verdict::Missed => "missed",
+            Verdict::Broken => "BROKEN",
+        }
+    }
+}
+
 /// One line of the table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The name of the measure.
     pub measure: String,
@@ -74,7 +100,7 @@ pub struct Row {
     /// The peer or limit of the same run, with its unit.
     pub peer: String,
     /// The ratio that is judged.
-    pub ratio: Option<f64>,
+    pub ratio: Option<Ratio>,
     /// The goal that it is judged by.
     pub goal: Goal,
 }
@@ -91,32 +117,27 @@ impl Row {
         match (self.goal, self.ratio) {
             (Goal::Zero { counted: 0 }, _) => Verdict::Reached,
             (Goal::Zero { .. }, _) => Verdict::Broken,
-            (Goal::AtMost(limit), Some(ratio)) => judged(ratio <= limit),
-            (Goal::AtLeast(limit), Some(ratio)) => judged(ratio >= limit),
+            (Goal::AtMost(limit), Some(ratio)) => judged(ratio.value <= limit),
+            (Goal::AtLeast(limit), Some(ratio)) => judged(ratio.value >= limit),
             _ => Verdict::Printed,
         }
     }
 
-    fn cells(&self) -> [String; 6] {
-        let goal = match self.goal {
-            Goal::None => "-".into(),
-            Goal::AtMost(limit) => format!("<= {limit:.2}"),
-            Goal::AtLeast(limit) => format!(">= {limit:.2}"),
-            Goal::Zero { .. } => "exactly 0".into(),
-        };
-        let verdict = match self.verdict() {
-            Verdict::Printed => "-",
-            Verdict::Reached => "reached",
-            Verdict::Missed => "missed",
-            Verdict::Broken => "BROKEN",
-        };
-        let ratio = self.ratio.map_or("-".into(), |ratio| format!("{ratio:.2}"));
-        [self.measure.clone(), self.ours.clone(), self.peer.clone(), ratio, goal, verdict.into()]
+    fn cells(&self) -> [String; 8] {
+        let ratio = self.ratio.map_or("-".into(), |ratio| format!("{:.2}", ratio.value));
+        let interval = self.ratio.and_then(|ratio| ratio.interval);
+        let interval = interval.map_or("-".into(), |[low, high]| format!("{low:.2} .. {high:.2}"));
+        let rounds = self.ratio.map_or("-".into(), |ratio| match ratio.rounds {
+            0 => "exact".into(),
+            rounds => rounds.to_string(),
+        });
+        let [measure, ours, peer] = [&self.measure, &self.ours, &self.peer].map(Clone::clone);
+        [measure, ours, peer, ratio, interval, rounds, self.goal.to_string(), self.verdict().word().into()]
     }
 }
 
 /// All of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BenchReport {
     /// Where it ran.
     pub machine: Machine,
@@ -125,25 +146,14 @@ pub struct BenchReport {
 }
 
 impl BenchReport {
-    /// Prints the machine line and the table.
-    ///
-    /// # Errors
-    /// When `out` takes no more.
-    pub fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        writeln!(out, "{}", self.machine)?;
-        let head = ["measure", "ours", "peer or limit", "ratio", "goal", "verdict"].map(String::from);
-        let lines: Vec<_> = std::iter::once(head).chain(self.rows.iter().map(Row::cells)).collect();
-        let widths: [usize; 6] =
-            std::array::from_fn(|column| lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0));
-        for cells in &lines {
-            let line: Vec<_> = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-            writeln!(out, "{}", line.join("  ").trim_end())?;
-        }
-        Ok(())
+    /// The table; [`crate::run`] has printed the machine above it. The interval holds the true median 95 times of 100.
+    pub fn table(&self) -> String {
+        let head = ["measure", "ours", "peer or limit", "ratio", "95 % interval", "rounds", "goal", "verdict"];
+        columns(std::iter::once(head.map(String::from)).chain(self.rows.iter().map(Row::cells)))
     }
 
     /// The first count that had to be zero and was not.
-    pub(crate) fn broken(&self) -> Option<BenchError> {
+    pub fn broken(&self) -> Option<BenchError> {
         self.rows.iter().find_map(|row| match row.goal {
             Goal::Zero { counted } if counted != 0 => {
                 Some(BenchError::Broken { measure: row.measure.clone(), counted })
@@ -153,11 +163,26 @@ impl BenchReport {
     }
 }
 
+/// Lines of cells, each column as wide as its widest cell.
+pub(crate) fn columns<const N: usize>(lines: impl Iterator<Item = [String; N]>) -> String {
+    let lines: Vec<[String; N]> = lines.collect();
+    let width = |column: usize| lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    let mut text = String::new();
+    for cells in &lines {
+        let line: Vec<_> = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        text.push_str(line.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn row(ratio: Option<f64>, goal: Goal) -> Row {
+        let ratio = ratio.map(Ratio::exact);
         Row { measure: "hop".into(), ours: "80 ns".into(), peer: "20 ns".into(), ratio, goal }
     }
 

@@ -24,7 +24,7 @@ use wddm_types::NodeId;
 use crate::machine::pin_here;
 use crate::report::{BenchError, Goal, Row};
 use crate::rig::{Rig, word_va};
-use crate::statistic::median;
+use crate::statistic::{Ratio, median};
 
 /// A command of a job takes so long: 2,050 ns to begin, the rest over the bus at 25 bytes a nanosecond.
 const COMMAND_NS: u64 = 25_000;
@@ -109,7 +109,7 @@ pub(crate) fn rows(pair: [usize; 2], smoke: bool) -> Result<Vec<Row>, BenchError
         measure: "switch to a higher queue, virtual time, exact".into(),
         ours: format!("{switch_ns} ns"),
         peer: "40 us".into(),
-        ratio: Some(switch_ns as f64 / SWITCH_NS),
+        ratio: Some(Ratio::exact(switch_ns as f64 / SWITCH_NS)),
         goal: Goal::AtMost(1.0),
     });
     rows.push(real_switch(pair, if smoke { 11 } else { 501 })?);
@@ -139,7 +139,7 @@ fn run(case: &Case, duration_us: u64) -> Result<Vec<Row>, BenchError> {
             measure: format!("{}: {}", case.name, named(wants)),
             ours: ms(client.elapsed_ns()),
             peer: format!("ideal {:.1} ms", ideal_ns / 1e6),
-            ratio: Some(client.elapsed_ns() as f64 / ideal_ns),
+            ratio: Some(Ratio::exact(client.elapsed_ns() as f64 / ideal_ns)),
             goal: if judged { Goal::AtMost(1.01) } else { Goal::None },
         });
     }
@@ -151,7 +151,7 @@ fn run(case: &Case, duration_us: u64) -> Result<Vec<Row>, BenchError> {
             measure: format!("{}: share of the one below, until the other is done", case.name),
             ours: format!("{:.2} %", 100.0 * share),
             peer: format!("of {}", ms(below.elapsed_ns().min(above.elapsed_ns()))),
-            ratio: Some(100.0 * share),
+            ratio: Some(Ratio::exact(100.0 * share)),
             goal: Goal::AtLeast(0.1),
         });
     }
@@ -329,12 +329,13 @@ fn real_switch(pair: [usize; 2], samples: u32) -> Result<Row, BenchError> {
         }
         taken_ns.push(started.elapsed().as_nanos() as f64);
     }
+    let ratio = Ratio::of_rounds(taken_ns.iter().map(|ns| ns / SWITCH_NS).collect());
     let ns = median(taken_ns);
     Ok(Row {
         measure: "switch to a higher queue, from its doorbell to its store, median".into(),
         ours: format!("{:.1} us", ns / 1000.0),
         peer: "40 us".into(),
-        ratio: Some(ns / SWITCH_NS),
+        ratio: Some(ratio),
         goal: Goal::AtMost(1.0),
     })
 }
