@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::report::Report;
 use crate::tree::House;
-use crate::{arrows, spec, tidy};
+use crate::{arrows, instructions, spec, tidy};
 
 /// One step.
 struct Step {
@@ -105,6 +105,12 @@ const STEPS: &[Step] = &[
         name: "bench, smoke",
         action: Action::Program("openwddm", &["bench", "--smoke"]),
         needs: "verify/bench/src/suite.rs",
+        fast: false,
+    },
+    Step {
+        name: "instructions of the hottest calls",
+        action: Action::House(|house| instructions::run(house, false)),
+        needs: "docs/verification/instructions.toml",
         fast: false,
     },
     Step {

@@ -1,8 +1,8 @@
-//! The rules of the house as a program: `cargo xtask arrows | tidy | spec | ci | fuzz | soak | mutants`, and `install`.
+//! The rules of the house as a program: `cargo xtask arrows | tidy | spec | ci | fuzz | soak | mutants | instructions`, and `install`.
 //!
 //! An unchecked rule is a wish. This program reads manifests, sources and fact sheets and says where one of them
 //! is broken, with file and line. It is no build system and changes nothing here: it looks, and for `ci` it starts cargo.
-//! `install` writes below its `--prefix`, and `mutants` below `docs/verification` and `target`; the others write nothing.
+//! `install` writes below its `--prefix`, `mutants` and `instructions` below `docs/verification` and `target`; the others write nothing.
 //! People call it by the alias in `.cargo/config.toml`; `.ci/run` calls `ci`.
 //!
 //! - [`arrows`]: which crate may depend on which
@@ -11,12 +11,14 @@
 //! - [`spec`]: which section of the fact sheets is cited where, which acceptance row has a test
 //! - [`ci`]: everything in order
 //! - [`install`]: the C interface for a system's compilers
+//! - [`instructions`]: counts of the hottest calls
 //! - [`long`]: the runs that are too long for it
 //! - [`mutants`]: breaks of the product that no test sees
 
 mod arrows;
 mod ci;
 mod install;
+mod instructions;
 mod long;
 mod mutants;
 mod ratchet;
@@ -40,6 +42,7 @@ usage: cargo xtask <command>
   soak                        a million random operations of VidMm against its reference model
   mutants [CRATE…] [--again] [--shard K/N] [--minutes N] [--page]
                               break the crates in every small way, and list the breaks that no test sees
+  instructions [--set]        count the instructions of the hottest calls under callgrind, and fail where one takes more
   install --prefix DIR        build libopenwddm for release, and put it, its header and openwddm.pc below DIR
   ci [--fast]                 all of it, then clippy, tests and the longer runs; --fast: the inner loop, unit tests alone";
 
@@ -66,6 +69,7 @@ fn command(arguments: &[String]) -> Result<bool, String> {
         ("ci", []) => Ok(ci::run(&house, false)),
         ("ci", [fast]) if fast == "--fast" => Ok(ci::run(&house, true)),
         ("fuzz", options) => long::fuzz(&house, options),
+        ("instructions", options) => Ok(instructions::run(&house, instructions::options(options)?)?.print()),
         ("install", options) => install::run(&house, options),
         ("mutants", options) => mutants::run(&house, options),
         ("soak", []) => long::soak(&house),

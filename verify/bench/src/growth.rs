@@ -11,11 +11,13 @@
 //! | module | has |
 //! |---|---|
 //! | `crowd` | a kernel, a process and what it has made; the bystander |
+//! | `instructions` | the hottest calls, for a counter of instructions |
 //! | `kind` | the kinds: how one is made, what is called on it, how it is destroyed |
 //!
 //! The row of a kind that grows faster than the logarithm, or ends at a limit, says why (`Kind::reason`).
 
 mod crowd;
+pub(crate) mod instructions;
 mod kind;
 
 use std::time::{Duration, Instant};
