@@ -117,4 +117,3 @@ fn unmeasured(error: BenchError) -> RunError {
         remedy: "run it again on an idle machine; report a promise that is broken again".to_owned(),
     }
 }
-

@@ -107,7 +107,10 @@ mod tests {
         };
         let text = comparison(&report(&["hop", "calls"]), &report(&["hop", "copies"]));
         let lines: Vec<&str> = text.lines().skip(1).collect();
-        assert_eq!(lines[1].split_whitespace().collect::<Vec<_>>(), ["hop", "1.000", "1.000", "+0.0", "%", "within", "noise"]);
+        assert_eq!(
+            lines[1].split_whitespace().collect::<Vec<_>>(),
+            ["hop", "1.000", "1.000", "+0.0", "%", "within", "noise"]
+        );
         assert_eq!(lines[2..], ["only now: calls", "only before: copies"]);
     }
 }

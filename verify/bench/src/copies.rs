@@ -1,5 +1,5 @@
-//! Physical copies, as paging makes them: system memory to local memory and back, queued many times on the copy engine,
-//! against the best copy that the processor makes of the same warm buffers. Called by the suite.
+//! Physical copies, as paging makes them: system memory to local memory and back, at least 32 of them queued on the copy engine, each of
+//! memory that no cache has any more, against the best copy that a processor makes of the same memory. Called by the suite.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -12,24 +12,28 @@ use crate::machine::pin_here;
 use crate::report::{BenchError, Goal, Row};
 use crate::rig::{FREE_LOCAL, Rig, word_va};
 use crate::statistic::{median, median_ratio};
+use crate::streaming::stream;
 
 const QUEUE: u32 = 0;
 const BEGUN: u64 = word_va(0);
 const ENDED: u64 = word_va(1);
+const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-const SIZES_MIB: [u64; 4] = [1, 4, 16, 64];
-/// Bytes moved in one batch, at least: small copies are queued often.
-const BATCH_MIB: u64 = 128;
-/// Share of the memory copy's speed.
-const GOAL: f64 = 0.80;
+/// Bytes of one copy, and the share of the memory copy's speed that is asked.
+const SIZES: [(u64, f64); 5] = [(64 * KIB, 0.85), (256 * KIB, 0.85), (MIB, 0.95), (4 * MIB, 0.95), (8 * MIB, 0.95)];
+/// Each batch copies this much there and back: more than caches hold, and at least 16 copies each way.
+const BATCH_BYTES: u64 = 128 * MIB;
 
-/// One row a size.
+/// Two rows a size.
 pub(crate) fn rows(pair: [usize; 2], batches: usize) -> Result<Vec<Row>, BenchError> {
-    let largest = SIZES_MIB[SIZES_MIB.len() - 1] * MIB;
-    let mut rig = Rig::start(largest, 0, pair)?;
+    let mut rig = Rig::start(BATCH_BYTES, 0, pair)?;
     rig.enable(QUEUE, engine::COPY);
-    let mut plain = [vec![1u8; largest as usize], vec![2u8; largest as usize]];
-    SIZES_MIB.iter().map(|mib| row(&mut rig, &mut plain, pair[1], mib * MIB, batches)).collect()
+    let mut plain = [vec![1u8; BATCH_BYTES as usize], vec![2u8; BATCH_BYTES as usize]];
+    let mut rows = Vec::new();
+    for (bytes, goal) in SIZES {
+        rows.extend(row(&mut rig, &mut plain, pair[1], bytes, batches, goal)?);
+    }
+    Ok(rows)
 }
 
 fn row(
@@ -38,39 +42,48 @@ fn row(
     processor: usize,
     bytes: u64,
     batches: usize,
-) -> Result<Row, BenchError> {
-    let rounds = (BATCH_MIB * MIB / bytes / 2).max(1);
-    fill(rig, bytes, rounds);
+    goal: f64,
+) -> Result<[Row; 2], BenchError> {
+    fill(rig, bytes);
     // The first round of each touches the memory.
     engine_ns(rig)?;
-    device_memory_ns(rig, processor, bytes, rounds);
-    slices_ns(plain, processor, bytes, rounds);
-    let (mut engine, mut memory, mut slices) = (Vec::new(), Vec::new(), Vec::new());
+    device_memory_ns(rig, processor, bytes);
+    slices_ns(plain, processor, bytes, <[u8]>::copy_from_slice);
+    let (mut engine, mut memory, mut slices, mut streams) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..batches {
         engine.push(engine_ns(rig)?);
-        memory.push(device_memory_ns(rig, processor, bytes, rounds));
-        slices.push(slices_ns(plain, processor, bytes, rounds));
+        memory.push(device_memory_ns(rig, processor, bytes));
+        slices.push(slices_ns(plain, processor, bytes, <[u8]>::copy_from_slice));
+        streams.push(slices_ns(plain, processor, bytes, stream));
     }
     // The better peer is the one against which we look worse. Less time is more speed: peer's time over ours.
     let ratio = median_ratio(&memory, &engine).or_less(median_ratio(&slices, &engine));
-    let rate = |ns: f64| format!("{:.1} GB/s", (2 * rounds * bytes) as f64 / ns);
+    let against_streams = median_ratio(&streams, &engine);
+    let rate = |ns: f64| format!("{:.1} GB/s", (2 * BATCH_BYTES) as f64 / ns);
     let peer = median(memory).min(median(slices));
-    Ok(Row {
-        measure: format!("physical copy of {} MiB, there and back", bytes / MIB),
-        ours: rate(median(engine)),
-        peer: format!("memory copy {}", rate(peer)),
-        ratio: Some(ratio),
-        goal: Goal::AtLeast(GOAL),
-    })
+    let (measure, ours) = (format!("physical copies of {} KiB, cold", bytes / KIB), rate(median(engine)));
+    let streamed = Row {
+        measure: format!("{measure}, against stores past the caches"),
+        ours: ours.clone(),
+        peer: format!("streaming copy {}", rate(median(streams))),
+        ratio: Some(against_streams),
+        goal: Goal::None,
+    };
+    let peer = format!("memory copy {}", rate(peer));
+    Ok([Row { measure, ours, peer, ratio: Some(ratio), goal: Goal::AtLeast(goal) }, streamed])
 }
 
-fn fill(rig: &Rig, bytes: u64, rounds: u64) {
-    let (system_bus, local_bus) = (SYSTEM_BASE, LOCAL_BASE + FREE_LOCAL);
+/// Where each copy of a batch begins.
+fn places(bytes: u64) -> impl Iterator<Item = u64> {
+    (0..BATCH_BYTES / bytes).map(move |nth| nth * bytes)
+}
+
+fn fill(rig: &Rig, bytes: u64) {
+    let copy = |source_bus, target_bus| Command::CopyPhysical { source_bus, target_bus, bytes };
+    let (system, local) = (SYSTEM_BASE, LOCAL_BASE + FREE_LOCAL);
     let mut commands = vec![Command::Timestamp { va: BEGUN }];
-    for _ in 0..rounds {
-        commands.push(Command::CopyPhysical { source_bus: system_bus, target_bus: local_bus, bytes });
-        commands.push(Command::CopyPhysical { source_bus: local_bus, target_bus: system_bus, bytes });
-    }
+    commands.extend(places(bytes).map(|at| copy(system + at, local + at)));
+    commands.extend(places(bytes).map(|at| copy(local + at, system + at)));
     commands.push(Command::Timestamp { va: ENDED });
     rig.fill(QUEUE, &commands);
 }
@@ -83,24 +96,25 @@ fn engine_ns(rig: &mut Rig) -> Result<f64, BenchError> {
 }
 
 /// The same copies of the same memory by the processor that the engine runs on.
-fn device_memory_ns(rig: &Rig, processor: usize, bytes: u64, rounds: u64) -> f64 {
+fn device_memory_ns(rig: &Rig, processor: usize, bytes: u64) -> f64 {
     timed_on(processor, || {
-        for _ in 0..rounds {
-            rig.local().copy_from(FREE_LOCAL, rig.system(), 0, bytes);
-            rig.system().copy_from(0, rig.local(), FREE_LOCAL, bytes);
-        }
+        places(bytes).for_each(|at| rig.local().copy_from(FREE_LOCAL + at, rig.system(), at, bytes));
+        places(bytes).for_each(|at| rig.system().copy_from(at, rig.local(), FREE_LOCAL + at, bytes));
     })
 }
 
 /// As many copies of plain slices of the same size.
-fn slices_ns(plain: &mut [Vec<u8>; 2], processor: usize, bytes: u64, rounds: u64) -> f64 {
+fn slices_ns(
+    plain: &mut [Vec<u8>; 2],
+    processor: usize,
+    bytes: u64,
+    copy: impl Fn(&mut [u8], &[u8]) + Sync + Send,
+) -> f64 {
     let [one, other] = plain;
-    let (one, other) = (&mut one[..bytes as usize], &mut other[..bytes as usize]);
+    let bytes = bytes as usize;
     timed_on(processor, || {
-        for _ in 0..rounds {
-            other.copy_from_slice(black_box(&*one));
-            one.copy_from_slice(black_box(&*other));
-        }
+        other.chunks_exact_mut(bytes).zip(one.chunks_exact(bytes)).for_each(|(to, from)| copy(to, black_box(from)));
+        one.chunks_exact_mut(bytes).zip(other.chunks_exact(bytes)).for_each(|(to, from)| copy(to, black_box(from)));
     })
 }
 

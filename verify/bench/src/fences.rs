@@ -7,26 +7,25 @@
 
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use d3dkmt::{Adapter, Fence, FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, SyncObjectAccess, VirtualContext};
 use dxgk_host::{AdapterSetup, Host, HostConfig, Mode, ProcessLink, Profile};
 use kmt_link::Link;
-use softgpu_spec::register;
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind};
 use wddm_types::{GpuVa, NodeId};
 
 use crate::machine::{IdleExit, Machine};
-use crate::pingpong::{eventfd_wake_ns, futex_wake_ns, line_one_way_ns, wake_ns};
+use crate::pingpong::{eventfd_wake_ns, futex_wake_ns, line_one_way_ns};
 use crate::report::BenchError;
 use crate::statistic::median;
+use crate::waits::{FromEngine, FromThread, Waiter};
 
 const MIB: u64 = 1 << 20;
-const COMPUTE: NodeId = NodeId(0);
+pub(crate) const COMPUTE: NodeId = NodeId(0);
 const COPY: NodeId = NodeId(1);
 /// How long everything is left alone before a turn begins: engines have parked, threads sleep.
-const SETTLE: Duration = Duration::from_micros(500);
+pub(crate) const SETTLE: Duration = Duration::from_micros(500);
 /// How long a batch may take before the measure gives up: many times what the slowest path needs on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -119,8 +118,8 @@ fn engine_paths(amounts: Amounts) -> Result<Vec<Path>, BenchError> {
 }
 
 /// A kernel with adapters in this process, in real time.
-struct World {
-    host: Arc<Host>,
+pub(crate) struct World {
+    pub host: Arc<Host>,
     link: Arc<ProcessLink>,
 }
 
@@ -140,7 +139,7 @@ enum Work {
 }
 
 impl World {
-    fn start(profiles: &[&str]) -> Result<World, BenchError> {
+    pub fn start(profiles: &[&str]) -> Result<World, BenchError> {
         let setup = |name: &&str| AdapterSetup {
             vram_bytes: 16 * MIB,
             page_table_bytes: 16 * MIB,
@@ -161,7 +160,7 @@ impl World {
         Ok(World { host, link })
     }
 
-    fn gpu(&self, adapter: usize) -> Result<Gpu, BenchError> {
+    pub fn gpu(&self, adapter: usize) -> Result<Gpu, BenchError> {
         let link = Arc::clone(&self.link) as Arc<dyn Link>;
         Ok(Gpu::on(Adapter::open(link, self.host.adapter(adapter).luid())?)?)
     }
@@ -291,73 +290,21 @@ impl Player {
 
 /// The paths from an engine to a thread that waits: it looks, or it sleeps.
 fn thread_paths(amounts: Amounts) -> Result<Vec<Path>, BenchError> {
-    let world = World::start(&["discrete-4k"])?;
-    let gpu = world.gpu(0)?;
-    let device = gpu.device();
-    let native = || device.create_native_fence(NativeFenceRequest::default());
-    let (gate, fence) = (native()?, native()?);
-    let stamp = gpu.create_lockable_surface(SurfaceKind::System, 4096, false)?;
-    gpu.pin(&stamp)?;
-    let mut stream = Stream::create(&gpu, COMPUTE, StreamConfig::default())?;
-    let mut paths = Vec::new();
-    let mut value = 0;
-    for (name, sleeps) in
-        [("engine to thread that polls the word", false), ("engine to thread that sleeps in a wait", true)]
-    {
-        let mut times = Vec::new();
-        let rounds = if sleeps { u64::from(amounts.wakes) } else { amounts.turns * amounts.batches as u64 };
-        let before = world.host.counters().interrupt_dispatches;
-        for _ in 0..rounds {
-            value += 1;
-            let mut commands = Commands::new();
-            commands.wait(&gate, value).timestamp(stamp.va()).signal(&fence, value);
-            stream.submit(&gpu, &[], &commands)?;
-            let known = std::thread::scope(|scope| {
-                let opens = scope.spawn(|| {
-                    std::thread::sleep(SETTLE);
-                    device.signal(&gate, value)
-                });
-                if sleeps {
-                    device.wait(&[(&fence, value)])?;
-                } else {
-                    while fence.current() < value {
-                        std::hint::spin_loop();
-                    }
-                }
-                let known = world.host.device_register(register::TIMESTAMP);
-                opens.join().expect("it does not panic")?;
-                Ok::<u64, BenchError>(known)
-            })?;
-            let signalled = stamp.lock()?.read_word(0);
-            times.push(known.saturating_sub(signalled) as f64);
-        }
-        let interrupts = (world.host.counters().interrupt_dispatches - before) as f64 / rounds as f64;
-        paths.push(Path { name, ns: median(times), interrupts: Some(interrupts) });
-    }
-    Ok(paths)
+    let mut woken = FromEngine::start()?;
+    let mut path = |name, waiter: Waiter, rounds: u64| {
+        let (times, interrupts) = woken.batch(waiter, rounds)?;
+        Ok::<_, BenchError>(Path { name, ns: median(times), interrupts: Some(interrupts) })
+    };
+    Ok(vec![
+        path("engine to thread that polls the word", Waiter::Polls, amounts.turns * amounts.batches as u64)?,
+        path("engine to thread that sleeps in a wait", Waiter::Sleeps, u64::from(amounts.wakes))?,
+    ])
 }
 
-/// From the call of a thread that signals to the return of another's wait: the kernel runs on the thread that calls it, so that no third
-/// thread is involved.
+/// From the call of a thread that signals to the return of another's wait.
 fn between_threads(pair: [usize; 2], rounds: u32) -> Result<Path, BenchError> {
-    let world = World::start(&["discrete-4k"])?;
-    let gpu = world.gpu(0)?;
-    let device = gpu.device();
-    let fence = device.create_native_fence(NativeFenceRequest::default())?;
-    let refused = AtomicU32::new(0);
-    let count = |done: bool| {
-        refused.fetch_add(u32::from(!done), Ordering::Relaxed);
-    };
-    let ns = wake_ns(
-        pair,
-        rounds,
-        |round| count(device.wait(&[(&fence, u64::from(round) + 1)]).is_ok()),
-        |round| count(device.signal(&fence, u64::from(round) + 1).is_ok()),
-    );
-    match refused.into_inner() {
-        0 => Ok(Path { name: "thread to thread that sleeps in a wait", ns, interrupts: None }),
-        refused => Err(BenchError::Device(format!("{refused} waits and signals were refused"))),
-    }
+    let ns = FromThread::start()?.ns(pair, rounds)?;
+    Ok(Path { name: "thread to thread that sleeps in a wait", ns, interrupts: None })
 }
 
 #[cfg(test)]

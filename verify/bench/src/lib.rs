@@ -12,7 +12,7 @@
 //! | `fences` | from a signal to its waiter, path by path through the whole stack |
 //! | `doorbell` | what a submission costs its process, and how long until the engine has begun |
 //! | `signals` | signals without a waiter: their price, and the interrupts that they must not raise |
-//! | `copies` | physical copies of the copy engine against the best memory copy |
+//! | `copies` | physical copies of the copy engine against the best memory copy, and against one past the caches (`streaming`) |
 //! | `mapping` | a call that maps many pages, from the call to its fence, against plain stores |
 //! | `page_tables` | page-table updates of contiguous ranges against plain stores |
 //! | `frames` | frames of a segment, contiguous and scattered, against two general allocators |
@@ -21,6 +21,9 @@
 //! | `handles` | a lookup of a handle against an index into a slice; forged, stale and reused names, of which there may be none |
 //! | `daemon` | four clients of a daemon that have half of what they need, against the same four in one program |
 //! | `neighbour` | what a client of a daemon keeps of its share beside an attacker, and what is left of that |
+//! | `waits` | waits that sleep, signalled by a thread and by an engine, against a futex wake |
+//! | `tracing` | a replay that is recorded against the same without a listener |
+//! | `simulated` | virtual time against real time |
 //! | `growth` | every call beside ever more objects of each kind: cost by size |
 //! | `processes` | several processes in virtual time against as many times one: what their turns cost |
 //! | `residency` | MakeResident and Evict against a null system call, and how they grow |
@@ -53,8 +56,8 @@ mod litmus;
 mod machine;
 mod mapping;
 mod neighbour;
-mod page_tables;
 mod page;
+mod page_tables;
 mod part_process;
 mod pingpong;
 mod processes;
@@ -66,9 +69,13 @@ mod rig;
 mod sched;
 mod served;
 mod signals;
+mod simulated;
 mod statistic;
+mod streaming;
 mod suite;
+mod tracing;
 mod waiters;
+mod waits;
 
 pub use calibration::Calibration;
 pub use compare::{Change, comparison};

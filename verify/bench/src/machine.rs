@@ -93,7 +93,10 @@ impl fmt::Display for Machine {
         if let (Some([first, second]), Some(figures)) = (self.pair, self.calibration) {
             let label = if self.placement == Placement::Together { "together" } else { "apart" };
             let Calibration { line_ns, null_call_ns, barrier_ns, copy_bytes_per_ns } = figures;
-            write!(f, ", pinned to {first} and {second}, {label} (a cache line takes {line_ns:.0} ns, a null system call {null_call_ns:.0} ns, ")?;
+            write!(
+                f,
+                ", pinned to {first} and {second}, {label} (a cache line takes {line_ns:.0} ns, a null system call {null_call_ns:.0} ns, "
+            )?;
             write!(f, "a store with a full barrier {barrier_ns:.1} ns, a copy of 64 MiB {copy_bytes_per_ns:.1} GB/s)")?;
         }
         match &self.idle_exit {

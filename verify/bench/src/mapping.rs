@@ -18,6 +18,9 @@ use crate::machine::pin_here;
 use crate::report::{BenchError, Goal, Row};
 use crate::statistic::{median, median_ratio};
 
+/// Share of the speed of plain stores.
+const GOAL: f64 = 0.25;
+
 /// Pages that one call maps.
 const PAGES: u64 = 1 << 17;
 
@@ -62,6 +65,6 @@ pub(crate) fn rows(pair: [usize; 2], batches: usize) -> Result<Vec<Row>, BenchEr
         ours: rate(median(maps)),
         peer: format!("plain stores {}", rate(median(stores))),
         ratio: Some(ratio),
-        goal: Goal::None,
+        goal: Goal::AtLeast(GOAL),
     }])
 }

@@ -96,7 +96,13 @@ impl Scale {
         let mut text = svg("the scale");
         for power in self.powers() {
             let x = self.x(10f64.powi(power));
-            let anchor = if x < 1.0 { "start" } else if x > WIDTH - 1.0 { "end" } else { "middle" };
+            let anchor = if x < 1.0 {
+                "start"
+            } else if x > WIDTH - 1.0 {
+                "end"
+            } else {
+                "middle"
+            };
             let value = 10f64.powi(power);
             let _ = write!(text, "<text x=\"{x:.1}\" y=\"15\" text-anchor=\"{anchor}\">{value}</text>");
         }
@@ -118,11 +124,13 @@ impl Scale {
         }
         if let Goal::AtMost(limit) | Goal::AtLeast(limit) = row.goal {
             let x = self.x(limit);
-            let _ = write!(text, "<line class=\"goal\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"2\" y2=\"{:.0}\"/>", HEIGHT - 2.0);
+            let _ =
+                write!(text, "<line class=\"goal\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"2\" y2=\"{:.0}\"/>", HEIGHT - 2.0);
         }
         if let Some([low, high]) = ratio.interval {
             let (from, to) = (self.x(low), self.x(high));
-            let _ = write!(text, "<line class=\"range\" x1=\"{from:.1}\" x2=\"{to:.1}\" y1=\"{middle}\" y2=\"{middle}\"/>");
+            let _ =
+                write!(text, "<line class=\"range\" x1=\"{from:.1}\" x2=\"{to:.1}\" y1=\"{middle}\" y2=\"{middle}\"/>");
         }
         if let Some(older) = before.and_then(|row| row.ratio) {
             let _ = write!(text, "<circle class=\"old\" cx=\"{:.1}\" cy=\"{middle}\" r=\"4.5\"/>", self.x(older.value));

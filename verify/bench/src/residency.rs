@@ -19,7 +19,7 @@ use crate::report::{BenchError, Goal, Row};
 use crate::statistic::{median, median_ratio};
 
 /// Most null system calls that a pair may cost.
-const SYSTEM_CALLS_MAX: f64 = 20.0;
+const SYSTEM_CALLS_MAX: f64 = 10.0;
 /// Pairs timed in one batch.
 const ROUNDS: u32 = 2_000;
 /// Handles of the largest process.
@@ -28,8 +28,8 @@ const MANY: usize = 1_000_000;
 const BYTES: u64 = 65536;
 /// The allocations of the small world.
 const FEW: usize = 1_000;
-/// Twice the logarithm of the number of allocations, times what a cache miss more per level costs.
-const GROWTH_MAX: f64 = 4.0;
+/// What the logarithm of the number of allocations and the caches may cost.
+const GROWTH_MAX: f64 = 1.5;
 
 /// Both rows.
 pub(crate) fn rows(pair: [usize; 2], batches: usize, smoke: bool) -> Result<Vec<Row>, BenchError> {

@@ -40,8 +40,7 @@ impl Ratio {
         let middle = rounds as f64 / 2.0;
         // CAST: between 0 and the number of rounds.
         let ranks = [(middle - half_width).floor().max(0.0) as usize, (middle + half_width).ceil() as usize];
-        let interval =
-            (rounds >= INTERVAL_ROUNDS_MIN).then(|| ranks.map(|rank| ratios[rank.min(rounds - 1)]));
+        let interval = (rounds >= INTERVAL_ROUNDS_MIN).then(|| ranks.map(|rank| ratios[rank.min(rounds - 1)]));
         Ratio { value: ratios[(rounds - 1) / 2], interval, rounds }
     }
 

@@ -8,11 +8,11 @@ use crate::part_process::Program;
 use crate::report::{BenchError, BenchReport, Row};
 use crate::{
     calls, copies, daemon, doorbell, frames, growth, handles, hop, litmus, mapping, neighbour, page_tables, processes,
-    residency, sched, signals, waiters,
+    residency, sched, signals, simulated, tracing, waiters, waits,
 };
 
 /// The names of the measures, in their order.
-pub const MEASURES: [&str; 16] = [
+pub const MEASURES: [&str; 19] = [
     "litmus",
     "signals",
     "waiters",
@@ -27,7 +27,10 @@ pub const MEASURES: [&str; 16] = [
     "daemon",
     "neighbour",
     "sched",
+    "tracing",
+    "simulated",
     "doorbell",
+    "waits",
     "hop",
 ];
 
@@ -102,6 +105,8 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
                     }
                     "frames" => frames::rows(pair, 3 * amounts.copy_batches, options.smoke),
                     "sched" => sched::rows(pair, options.smoke)?,
+                    "tracing" => tracing::rows(amounts.copy_batches)?,
+                    "simulated" => simulated::rows(amounts.copy_batches)?,
                     "doorbell" => doorbell::rows(pair, amounts.copy_batches)?,
                     "handles" => handles::rows(pair, amounts.copy_batches, options.smoke),
                     "calls" => calls::rows(pair, amounts.copy_batches, options.smoke)?,
@@ -113,8 +118,12 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
                     "growth" => growth::rows(pair, options.smoke)?,
                     "processes" => processes::rows(options.smoke)?,
                     "residency" => residency::rows(pair, amounts.copy_batches, options.smoke)?,
+                    // The last two measures wake sleepers whose processor has halted, and so the request ends here.
+                    "waits" => {
+                        held = None;
+                        waits::rows(pair, amounts.copy_batches, amounts.wakes)?
+                    }
                     _ => {
-                        // The last measure wakes sleepers whose processor has halted, and so the request ends here.
                         held = None;
                         hop::rows(pair, amounts.hop_batches, amounts.wakes)?
                     }

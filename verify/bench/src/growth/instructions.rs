@@ -11,73 +11,82 @@ use super::strewn;
 use crate::part_process::Measure;
 use crate::report::BenchError;
 
-/// The paths: a kind of [`KINDS`] and one of its calls.
-const PATHS: [(&str, &str); 11] = [
-    ("allocations on a list", "MakeResident, Evict"),
-    ("allocations on a list", "Evict, MakeResident"),
-    ("allocations on a list", "Lock2, Unlock2"),
-    ("allocations", "CreateAllocation2"),
-    ("allocations", "DestroyAllocation2"),
-    ("mappings", "MapGpuVirtualAddress"),
-    ("devices", "GetDeviceState"),
-    ("native fences", "SignalSynchronizationObjectFromCpu"),
-    ("native fences", "WaitForSynchronizationObjectFromCpu"),
-    ("waits for one fence", "WaitForSynchronizationObjectFromCpu"),
-    ("waits for one fence", "SignalSynchronizationObjectFromCpu that ends one"),
+/// The paths: a kind of [`KINDS`], and those of its calls that count, in an order in which they can be made. One crowd serves all calls of a kind.
+const PATHS: [(&str, &[&str]); 6] = [
+    ("allocations on a list", &["MakeResident, Evict", "Evict, MakeResident", "Lock2, Unlock2"]),
+    ("allocations", &["CreateAllocation2", "DestroyAllocation2"]),
+    ("mappings", &["MapGpuVirtualAddress"]),
+    ("devices", &["GetDeviceState"]),
+    ("native fences", &["SignalSynchronizationObjectFromCpu", "WaitForSynchronizationObjectFromCpu"]),
+    (
+        "waits for one fence",
+        &["WaitForSynchronizationObjectFromCpu", "SignalSynchronizationObjectFromCpu that ends one"],
+    ),
 ];
 /// The crowds that each path is called beside.
-const BESIDE: [usize; 2] = [1_000, 16_000];
+const BESIDE: [usize; 2] = [500, 8_000];
 /// Calls before those that count.
-const WARM: usize = 64;
-const CALLS: usize = 256;
-
-type Call = fn(&mut Crowd, usize) -> Result<(), BenchError>;
+const WARM: usize = 16;
+const CALLS: usize = 128;
 
 /// Plays all paths.
 ///
 /// # Errors
 /// A call that the kernel refuses, and a path that no kind has.
 pub(crate) fn play(measure: &Measure) -> Result<(), BenchError> {
-    for (name, call) in PATHS {
-        for beside in BESIDE {
+    for beside in BESIDE {
+        for (name, calls) in PATHS {
             let kind = KINDS.iter().find(|kind| kind.name == name);
             let kind = kind.ok_or_else(|| BenchError::Device(format!("no kind is called {name}")))?;
-            path(kind, call, beside)?;
-            measure.say(&format!("{name}\t{call}\t{CALLS}\t{beside}"))?;
+            let mut crowd = Crowd::start(Way::InProcess)?;
+            while (kind.count)(&crowd) < beside {
+                let many = (kind.count)(&crowd);
+                (kind.make.1)(&mut crowd, many)?;
+            }
+            for call in calls {
+                warm_and_counted(&mut crowd, &called(kind, call)?)?;
+                measure.say(&format!("{name}\t{call}\t{CALLS}\t{beside}"))?;
+            }
         }
     }
     Ok(())
 }
 
-fn path(kind: &Kind, name: &str, beside: usize) -> Result<(), BenchError> {
-    let mut crowd = Crowd::start(Way::InProcess)?;
-    // Destroyed ones are there before: at the end as many are left as there are beside the others.
-    let destroyed = if kind.destroy.0 == name { WARM + CALLS } else { 0 };
-    while (kind.count)(&crowd) < beside + destroyed {
-        let many = (kind.count)(&crowd);
-        (kind.make.1)(&mut crowd, many)?;
-    }
-    if kind.make.0 == name {
-        return warm_and_counted(&mut crowd, kind.make.1, |nth| beside + nth);
-    }
-    if kind.destroy.0 == name {
-        return warm_and_counted(&mut crowd, kind.destroy.1, |nth| strewn(nth, beside));
-    }
-    let act = kind.calls.iter().find(|act| act.0 == name);
-    let act = act.ok_or_else(|| BenchError::Device(format!("{} have no call {name}", kind.name)))?;
-    warm_and_counted(&mut crowd, act.1, |nth| strewn(nth, beside))
+/// One path.
+struct Path {
+    call: fn(&mut Crowd, usize) -> Result<(), BenchError>,
+    /// The object that the n-th call is about, among so many.
+    which: fn(usize, usize) -> usize,
+    count: fn(&Crowd) -> usize,
 }
 
-fn warm_and_counted(crowd: &mut Crowd, call: Call, which: impl Fn(usize) -> usize) -> Result<(), BenchError> {
-    (0..WARM).try_for_each(|nth| call(crowd, which(nth)))?;
-    let which: Vec<usize> = (WARM..WARM + CALLS).map(which).collect();
-    counted_calls(crowd, call, &which)
+/// The path of a kind with this name.
+fn called(kind: &Kind, name: &str) -> Result<Path, BenchError> {
+    let count = kind.count;
+    if kind.make.0 == name {
+        return Ok(Path { call: kind.make.1, which: |_, many| many, count });
+    }
+    let act = kind.calls.iter().chain(std::iter::once(&kind.destroy)).find(|act| act.0 == name);
+    let act = act.ok_or_else(|| BenchError::Device(format!("{} have no call {name}", kind.name)))?;
+    Ok(Path { call: act.1, which: strewn, count })
+}
+
+fn warm_and_counted(crowd: &mut Crowd, path: &Path) -> Result<(), BenchError> {
+    calls(crowd, path, 0..WARM)?;
+    counted_calls(crowd, path)
 }
 
 /// Callgrind knows this by its name.
 #[inline(never)]
-fn counted_calls(crowd: &mut Crowd, call: Call, which: &[usize]) -> Result<(), BenchError> {
-    which.iter().try_for_each(|&at| call(crowd, at))
+fn counted_calls(crowd: &mut Crowd, path: &Path) -> Result<(), BenchError> {
+    calls(crowd, path, WARM..WARM + CALLS)
+}
+
+fn calls(crowd: &mut Crowd, path: &Path, mut numbers: std::ops::Range<usize>) -> Result<(), BenchError> {
+    numbers.try_for_each(|nth| {
+        let many = (path.count)(crowd);
+        (path.call)(crowd, (path.which)(nth, many))
+    })
 }
 
 #[cfg(test)]
@@ -86,10 +95,9 @@ mod tests {
 
     #[test]
     fn every_path_is_a_call_of_a_kind() {
-        for (name, call) in PATHS {
+        for (name, calls) in PATHS {
             let kind = KINDS.iter().find(|kind| kind.name == name).expect(name);
-            let acts = [kind.make.0, kind.destroy.0].into_iter().chain(kind.calls.iter().map(|act| act.0));
-            assert!(acts.into_iter().any(|act| act == call), "{name}: {call}");
+            calls.iter().for_each(|call| assert!(called(kind, call).is_ok(), "{name}: {call}"));
         }
     }
 }
