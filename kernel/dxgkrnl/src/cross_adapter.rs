@@ -94,6 +94,7 @@ impl CrossFence {
 impl CrossFences {
     /// A fence is created over pages of its creator. Its word, for the creator's own fence.
     pub fn enter(&mut self, creator: AdapterIndex, page: PageRun, wanted: Wanted) -> CommonWord {
+        debug_assert!((1..=2).contains(&page.count.0), "a fence has a page, and perhaps one for all: {page:?}");
         let Wanted { native, by_display, flags } = wanted;
         let fence = CrossFence { creator, page, native, by_display, flags, names: 0, always_signaled: false };
         fence.word_of(self.fences.insert(fence), false)
@@ -127,7 +128,9 @@ impl CrossFences {
 
     /// One of its names has gone.
     pub fn unname(&mut self, number: CrossFenceNumber) {
-        self.fences.get_mut(number).expect("a name keeps it").names -= 1;
+        let fence = self.fences.get_mut(number).expect("a name keeps it");
+        debug_assert!(fence.names > 0, "a fence counts its names: {fence:?}");
+        fence.names -= 1;
     }
 
     /// It counts as reached for ever. Whether it does from now on: adapters that hear of it report it in turn, and only the first report of
@@ -146,6 +149,7 @@ impl CrossFences {
     #[must_use]
     pub fn remove(&mut self, number: CrossFenceNumber) -> (AdapterIndex, PageRun) {
         let gone = self.fences.remove(number).expect("its caller has seen it");
+        debug_assert_eq!(gone.names, 0, "a name keeps a fence");
         (gone.creator, gone.page)
     }
 

@@ -37,6 +37,7 @@ impl Event {
     /// # Errors
     /// `TIMEOUT` when it is not set and the caller does not want to wait.
     pub fn wait(&mut self, token: Token, block: bool) -> Result<Answer, Refusal> {
+        debug_assert!(!self.set || self.waiting.is_empty(), "no thread waits for an event that is set: {self:?}");
         if self.set {
             self.set = self.manual_reset;
             return Ok(Answer::Done(Ok(Reply::Done)));
@@ -64,6 +65,7 @@ impl Event {
         for token in self.waiting.drain(..woken) {
             cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) });
         }
+        debug_assert!(!self.set || self.waiting.is_empty(), "no thread waits for an event that is set: {self:?}");
     }
 
     /// Its handle is closed: nothing will ever set it, so waiting threads go on with an error.

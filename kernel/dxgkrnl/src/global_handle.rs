@@ -45,6 +45,8 @@ impl GlobalHandles {
         assert!(self.has_room(), "asked before the object was made");
         self.named += 1;
         let name = self.names.insert(object).expect("a process may have more");
+        debug_assert_eq!(name.0 & ((1 << LOW_BITS) - 1), 0, "a name of a table has no low bits");
+        debug_assert_eq!(self.named, self.names.len(), "names are counted");
         RawHandle(name.0 | LOW)
     }
 
@@ -58,6 +60,7 @@ impl GlobalHandles {
         let named = local(gone).and_then(|name| self.names.remove(name));
         assert!(named.is_some(), "an object goes once");
         self.named -= 1;
+        debug_assert_eq!(self.named, self.names.len(), "names are counted");
     }
 
     /// All, with what they name.

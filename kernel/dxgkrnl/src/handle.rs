@@ -125,9 +125,12 @@ impl<T: Copy + Ord> HandleTable<T> {
             self.resize((2 * slots).max(SLOTS_MIN), object);
         }
         self.put(name.0, object);
-        self.of_object.insert((object, name.0));
+        let fresh = self.of_object.insert((object, name.0));
+        debug_assert!(fresh, "a name is given once: {name}");
         self.living += 1;
         self.counted += usize::from((self.counts)(&object));
+        debug_assert_eq!(self.of_object.len(), self.living, "each handle is of one object");
+        debug_assert!(self.living <= HANDLES_MAX, "a table has at most {HANDLES_MAX} handles: {}", self.living);
         Some(name)
     }
 
@@ -169,8 +172,10 @@ impl<T: Copy + Ord> HandleTable<T> {
             }
             _ => self.collided.remove(&handle.0)?,
         };
-        self.of_object.remove(&(object, handle.0));
+        let listed = self.of_object.remove(&(object, handle.0));
+        debug_assert!(listed, "an object is listed with its handles: {handle}");
         self.living -= 1;
+        debug_assert_eq!(self.of_object.len(), self.living, "each handle is of one object");
         self.counted -= usize::from((self.counts)(&object));
         self.give_back();
         Some(object)

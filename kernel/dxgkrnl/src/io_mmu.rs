@@ -48,12 +48,15 @@ impl Pasids {
         if self.next == PASID_END {
             return Err(OutOfPasids);
         }
+        debug_assert!((1..PASID_END).contains(&self.next), "a process's number is one of the IOMMU's: {}", self.next);
         self.next += 1;
         Ok(Some(Pasid(self.next - 1)))
     }
 
     /// The process is there, with this space.
     pub fn enter(&mut self, space: SpaceId, pasid: Option<Pasid>) {
+        debug_assert!(!self.by_space.contains_key(&space), "a space has one number: {space:?}");
+        debug_assert_eq!(pasid.is_some(), self.are_there(), "on an adapter of the model each process has a number");
         self.by_space.extend(pasid.map(|pasid| (space, pasid)));
     }
 
@@ -66,7 +69,8 @@ impl Pasids {
     pub fn leave(&mut self, platform: Option<&dyn IoMmu>, space: SpaceId) {
         if let (Some(pasid), Some(platform)) = (self.by_space.remove(&space), platform) {
             platform.release(pasid);
-            self.free.insert(pasid);
+            let fresh = self.free.insert(pasid);
+            debug_assert!(fresh, "a number is given back once: {pasid:?}");
         }
     }
 

@@ -145,6 +145,12 @@ impl KeyedMutexes {
     /// A mutex has these data from now on. With the first ones their number is known: waits that have room for another number end.
     fn give_data(&mut self, cx: &mut Cx<'_>, mutex: KeyedMutexNumber, runtime_data: Vec<u8>) {
         let known = &mut self.mutexes[mutex];
+        debug_assert!(
+            known.runtime_data.is_empty() || known.runtime_data.len() == runtime_data.len(),
+            "the runtime's data keep their length: {} bytes for {}",
+            runtime_data.len(),
+            known.runtime_data.len()
+        );
         known.runtime_data = runtime_data;
         let waiting = std::mem::take(&mut known.waiting);
         let (left, ended): (VecDeque<Wait>, VecDeque<Wait>) =
@@ -172,6 +178,7 @@ impl KeyedMutexes {
     ) -> Result<Answer, Refusal> {
         let KeyedMutexOpen { process, mutex, .. } = self.opens[open];
         let known = &mut self.mutexes[mutex];
+        debug_assert!(known.opens > 0, "a mutex counts the open that it is acquired through: {known:?}");
         known.data(wanted.data_bytes)?;
         match known.state {
             KeyedMutexState::Abandoned => return Err(abandoned()),
@@ -225,6 +232,7 @@ impl KeyedMutexes {
         cx.emit_of_all(Event::KeyedMutexReleased { process: process.0, mutex: mutex.raw(), key, fence_value, waits });
         if let Some(wait) = next {
             known.state = KeyedMutexState::Owned { open: wait.open };
+            debug_assert_eq!(self.opens[wait.open].mutex, mutex, "a call waits by an open of the mutex");
             let reply = known.acquired(wait.data_bytes);
             let process = self.opens[wait.open].process.0;
             let (mutex, open) = (mutex.raw(), wait.open.raw());
@@ -240,6 +248,11 @@ impl KeyedMutexes {
     pub fn close(&mut self, cx: &mut Cx<'_>, open: KeyedMutexOpenNumber) -> Option<RawHandle> {
         let number = self.opens.remove(open).expect("an open is closed once").mutex;
         let known = &mut self.mutexes[number];
+        debug_assert!(known.opens > 0, "a mutex counts the open that is closed: {known:?}");
+        debug_assert!(
+            known.state != KeyedMutexState::Abandoned || known.waiting.is_empty(),
+            "no call waits for what is abandoned: {known:?}"
+        );
         let (ended, mut left): (VecDeque<Wait>, VecDeque<Wait>) =
             known.waiting.drain(..).partition(|wait| wait.open == open);
         if known.state == (KeyedMutexState::Owned { open }) {
@@ -249,6 +262,7 @@ impl KeyedMutexes {
             known.waiting.append(&mut left);
         }
         known.opens -= 1;
+        debug_assert!(known.opens > 0 || known.waiting.is_empty(), "a call waits by an open: {known:?}");
         let gone = if known.opens == 0 { std::mem::take(&mut known.global) } else { RawHandle::NONE };
         for wait in ended {
             self.answer(cx, wait, Err(invalid("the handle of the keyed mutex was destroyed")));
@@ -300,12 +314,17 @@ impl KeyedMutexes {
 
     /// An NT handle was not made after all. It is open.
     pub fn take_name_back(&mut self, mutex: KeyedMutexNumber) {
-        self.mutexes[mutex].names -= 1;
+        let known = &mut self.mutexes[mutex];
+        debug_assert!(known.names > 0, "a mutex counts its names: {known:?}");
+        known.names -= 1;
+        debug_assert!(known.opens > 0 || known.names > 0, "another keeps what was not named after all: {known:?}");
     }
 
     /// An NT handle has gone.
     pub fn unname(&mut self, cx: &mut Cx<'_>, mutex: KeyedMutexNumber) {
-        self.mutexes[mutex].names -= 1;
+        let known = &mut self.mutexes[mutex];
+        debug_assert!(known.by_nt_handle && known.names > 0, "a mutex counts its names: {known:?}");
+        known.names -= 1;
         self.drop_unreached(cx, mutex);
     }
 
@@ -333,7 +352,12 @@ impl KeyedMutexes {
 
     /// Its creator says by which global handle it goes.
     pub fn goes_by(&mut self, open: KeyedMutexOpenNumber, global: RawHandle) {
-        self.mutexes[self.opens[open].mutex].global = global;
+        let known = &mut self.mutexes[self.opens[open].mutex];
+        debug_assert!(
+            !known.by_nt_handle && known.global == RawHandle::NONE,
+            "one that goes by no NT handle gets its global handle once: {known:?}"
+        );
+        known.global = global;
     }
 
     /// An open by its number.
@@ -362,6 +386,10 @@ impl KeyedMutexes {
     fn drop_unreached(&mut self, cx: &mut Cx<'_>, mutex: KeyedMutexNumber) {
         let known = &self.mutexes[mutex];
         if known.opens == 0 && known.names == 0 {
+            debug_assert!(
+                known.waiting.is_empty() && known.global == RawHandle::NONE,
+                "waits and the global handle go with the last open: {known:?}"
+            );
             self.mutexes.remove(mutex);
             cx.emit_of_all(Event::KeyedMutexDestroyed { mutex: mutex.raw() });
         }

@@ -40,15 +40,19 @@ impl Registrations {
     /// A process wants to be told.
     pub fn enter(&mut self, device: DeviceNumber, kind: RegistrationKind, handle: RawHandle) {
         let number = self.known.insert(Registration { device, kind, handle });
-        self.of_devices.insert((device, number));
+        let fresh = self.of_devices.insert((device, number));
+        debug_assert!(fresh, "a registration is listed for its device once: {number:?}");
         *self.of_kinds.entry(kind).or_default() += 1;
     }
 
     /// A registration ends.
     pub fn remove(&mut self, number: RegistrationNumber) {
         let gone = self.known.remove(number).expect("a registration ends once");
-        self.of_devices.remove(&(gone.device, number));
-        *self.of_kinds.get_mut(&gone.kind).expect("it was counted") -= 1;
+        let listed = self.of_devices.remove(&(gone.device, number));
+        debug_assert!(listed, "a registration is listed for its device: {gone:?}");
+        let count = self.of_kinds.get_mut(&gone.kind).expect("it was counted");
+        debug_assert!(*count > 0, "registrations are counted by their kinds: {gone:?}");
+        *count -= 1;
     }
 
     /// A device goes, and its registrations with it.

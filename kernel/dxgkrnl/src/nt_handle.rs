@@ -155,7 +155,8 @@ impl NtHandles {
                 break token;
             }
         };
-        self.held.entry(handle.process).or_default().insert(token);
+        let fresh = self.held.entry(handle.process).or_default().insert(token);
+        debug_assert!(fresh, "a token is given once: {token:?}");
         if let Shared::Process { process, .. } = handle.object {
             self.of_processes.entry(process).or_default().insert(token);
         }
@@ -213,7 +214,12 @@ impl NtHandles {
     /// A process has ended: the handles of it are there until they are closed.
     pub fn process_ended(&mut self, gone: ProcessId) {
         for token in self.of_processes.remove(&gone).unwrap_or_default() {
-            self.open.get_mut(&token).expect("it names the process until it is closed").object = Shared::Ended;
+            let known = self.open.get_mut(&token).expect("it names the process until it is closed");
+            debug_assert!(
+                matches!(known.object, Shared::Process { process, .. } if process == gone),
+                "a token that is listed for a process names it: {known:?}"
+            );
+            known.object = Shared::Ended;
         }
     }
 
@@ -254,6 +260,7 @@ impl NtHandles {
         let tokens = self.held.remove(&process).unwrap_or_default().into_iter();
         let gone = |token| {
             let gone = self.open.remove(&token).expect("it has it to close");
+            debug_assert_eq!(gone.process, process, "a process closes its own handles");
             self.leave(token, gone)
         };
         tokens.map(gone).collect()
@@ -263,6 +270,7 @@ impl NtHandles {
     fn leave(&mut self, token: NtHandleNumber, gone: NtHandle) -> Shared {
         if let Some(process) = gone.kept_for {
             let kept = self.kept.get_mut(&process).expect("it was counted");
+            debug_assert!(*kept > 0, "a process that has none kept is not counted: {process:?}");
             *kept -= 1;
             if *kept == 0 {
                 self.kept.remove(&process);
@@ -289,7 +297,8 @@ impl NtHandles {
 /// A process has, or is named by, one token less.
 fn forget(of: &mut BTreeMap<ProcessId, BTreeSet<NtHandleNumber>>, process: ProcessId, token: NtHandleNumber) {
     let tokens = of.get_mut(&process).expect("it had one");
-    tokens.remove(&token);
+    let listed = tokens.remove(&token);
+    debug_assert!(listed, "a token is listed for its process: {token:?}");
     if tokens.is_empty() {
         of.remove(&process);
     }

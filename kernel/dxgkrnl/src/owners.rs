@@ -73,7 +73,8 @@ impl Owners {
     pub fn process_comes(&mut self, process: ProcessId, facts: ProcessFacts, class: u32) {
         let known = KnownProcess { facts, class, devices: BTreeSet::new() };
         assert!(self.processes.insert(process, known).is_none(), "{process:?} is there already");
-        self.by_space.insert(facts.space, process);
+        let before = self.by_space.insert(facts.space, process);
+        debug_assert!(before.is_none(), "a space is one process's: {process:?} after {before:?}");
     }
 
     /// A process goes if its last device has gone. It had these; `None`: it stays, or was never there.
@@ -82,7 +83,8 @@ impl Owners {
             return None;
         }
         let facts = self.processes.remove(&process)?.facts;
-        self.by_space.remove(&facts.space);
+        let found = self.by_space.remove(&facts.space);
+        debug_assert_eq!(found, Some(process), "a process is found by its space");
         Some(facts)
     }
 
@@ -129,7 +131,8 @@ impl Owners {
     pub fn device_comes(&mut self, facts: DeviceFacts) -> DeviceNumber {
         let state = DeviceState::Active;
         let number = self.devices.insert(KnownDevice { facts, state, lost_for: String::new(), fault: None });
-        self.by_id.insert(facts.vidmm, number);
+        let before = self.by_id.insert(facts.vidmm, number);
+        debug_assert!(before.is_none(), "the memory manager has a number for one device: {number:?} after {before:?}");
         self.processes.get_mut(&facts.process).expect("a device's process is here").devices.insert(number);
         number
     }
@@ -137,8 +140,11 @@ impl Owners {
     /// A device goes. It was this one.
     pub fn device_goes(&mut self, number: DeviceNumber) -> DeviceFacts {
         let facts = self.devices.remove(number).expect("a device is destroyed once").facts;
-        self.by_id.remove(&facts.vidmm);
-        self.processes.get_mut(&facts.process).expect("a device's process is here").devices.remove(&number);
+        let found = self.by_id.remove(&facts.vidmm);
+        debug_assert_eq!(found, Some(number), "a device is found by the memory manager's number");
+        let process = self.processes.get_mut(&facts.process).expect("a device's process is here");
+        let listed = process.devices.remove(&number);
+        debug_assert!(listed, "a process lists its devices: {number:?}");
         facts
     }
 
@@ -200,8 +206,10 @@ impl Owners {
     /// A device is lost, into this state. False: it was lost before, and for that it stays.
     pub fn lose(&mut self, number: DeviceNumber, state: DeviceState, reason: &str) -> bool {
         let known = &mut self.devices[number];
+        debug_assert_ne!(state, DeviceState::Active, "a device is lost into another state");
         let active = known.state == DeviceState::Active;
         if active {
+            debug_assert!(known.lost_for.is_empty(), "what was not lost has no reason: {known:?}");
             (known.state, known.lost_for) = (state, reason.to_owned());
         }
         active
@@ -221,6 +229,9 @@ impl Owners {
             let listed = self.processes.get(&known.facts.process).is_some_and(|of| of.devices.contains(&number));
             if !listed || self.by_id.get(&known.facts.vidmm) != Some(&number) {
                 return Err(format!("device {number:?} is of no process, or not found"));
+            }
+            if known.state == DeviceState::Active && !known.lost_for.is_empty() {
+                return Err(format!("device {number:?} is not lost, and has a reason: {known:?}"));
             }
         }
         let counts = (self.by_space.len(), self.by_id.len());

@@ -220,8 +220,10 @@ impl Commitments {
     pub fn release(&mut self, process: ProcessId, bytes: u64) {
         let committed = self.of.get_mut(&process).expect("only what was charged is released");
         committed.bytes = committed.bytes.checked_sub(bytes).expect("no more than was charged");
+        debug_assert!(committed.files > 0, "a piece that is released was counted: {committed:?}");
         committed.files -= 1;
         if committed.files == 0 {
+            debug_assert_eq!(committed.bytes, 0, "bytes go with their last piece");
             self.of.remove(&process);
         }
     }

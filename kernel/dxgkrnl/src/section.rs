@@ -101,6 +101,11 @@ impl Sections {
         provided: Provided,
     ) -> SectionNumber {
         let Provided { runs, is_given, mapping } = provided;
+        debug_assert_eq!(
+            runs.iter().map(|run| run.count.bytes()).sum::<u64>(),
+            size_bytes,
+            "a section has the pages of its bytes"
+        );
         self.commitments.charge(process, size_bytes);
         self.sections.insert(Section { process, creator, runs, size_bytes, is_given, users: 1, open: true, mapping })
     }
@@ -128,22 +133,31 @@ impl Sections {
             return Err(invalid("memory that exists begins and ends at pages of its section"));
         }
         let runs = cut_pages(&whole.runs, range.offset_bytes / PAGE_BYTES, range.size_bytes / PAGE_BYTES);
+        debug_assert_eq!(
+            runs.iter().map(|run| run.count.bytes()).sum::<u64>(),
+            range.size_bytes,
+            "a part of a section has the pages of its bytes"
+        );
         Ok((runs, number))
     }
 
     /// An allocation lies in the section from now on.
     pub fn enter(&mut self, number: SectionNumber) {
-        self.sections[number].users += 1;
+        let section = &mut self.sections[number];
+        debug_assert!(section.users > 0, "a section is there as long as it has a user: {section:?}");
+        section.users += 1;
     }
 
     /// Its handle or an allocation in it has gone; with the last its pages go.
     #[must_use]
     pub fn leave(&mut self, number: SectionNumber) -> Option<GoneSection> {
         let section = &mut self.sections[number];
+        debug_assert!(section.users > 0, "a section counts who leaves it: {section:?}");
         section.users -= 1;
         if section.users > 0 {
             return None;
         }
+        debug_assert!(!section.open, "an open handle is a user: {section:?}");
         let gone = self.sections.remove(number).expect("just seen");
         self.commitments.release(gone.process, gone.size_bytes);
         Some(GoneSection { creator: gone.creator, runs: gone.runs, is_given: gone.is_given })
@@ -153,6 +167,7 @@ impl Sections {
     #[must_use]
     pub fn close(&mut self, number: SectionNumber) -> (AdapterIndex, MappingId) {
         let section = &mut self.sections[number];
+        debug_assert!(section.users > 0, "the handle of a section is a user: {section:?}");
         assert!(std::mem::take(&mut section.open), "a section is closed once");
         (section.creator, section.mapping)
     }

@@ -69,6 +69,7 @@ impl<N: ObjectNumber, T> Store<N, T> {
         self.next += 1;
         let (chunk, at) = place(number);
         let chunk = self.chunks.entry(chunk).or_insert_with(|| Chunk { objects: Vec::new(), living: 0 });
+        debug_assert!(chunk.objects.len() <= at, "numbers rise: {} are before place {at}", chunk.objects.len());
         // Those before it may have gone with an earlier chunk of these numbers.
         chunk.objects.resize_with(at, || None);
         chunk.objects.push(Some(object));
@@ -93,6 +94,7 @@ impl<N: ObjectNumber, T> Store<N, T> {
         let (place, at) = place(number);
         let chunk = self.chunks.get_mut(&place)?;
         let object = chunk.objects.get_mut(at)?.take()?;
+        debug_assert!(chunk.living > 0, "a chunk counts what is in it");
         chunk.living -= 1;
         if chunk.living == 0 {
             self.chunks.remove(&place);

@@ -36,6 +36,10 @@ impl SystemHandles {
         }
         loop {
             let number = self.next;
+            debug_assert!(
+                (FIRST..BEHIND).contains(&number) && number.is_multiple_of(STEP),
+                "a handle of the system's: {number:#x}"
+            );
             self.next = if number + STEP < BEHIND { number + STEP } else { FIRST };
             if let std::collections::btree_map::Entry::Vacant(free) = self.open.entry(number) {
                 free.insert(object);

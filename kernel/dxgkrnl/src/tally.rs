@@ -98,7 +98,8 @@ impl Tally {
     /// A process comes to the adapter.
     pub fn begin(&mut self, process: ProcessId) {
         self.left.remove(&process);
-        self.processes.insert(process, ProcessTally::default());
+        let before = self.processes.insert(process, ProcessTally::default());
+        debug_assert!(before.is_none(), "a process that comes was not here: {process:?} had {before:?}");
     }
 
     /// Buffers of a process on a node came further.
@@ -145,7 +146,8 @@ impl Tally {
     /// A process has left the adapter with its last device.
     pub fn forget(&mut self, process: ProcessId) {
         if self.processes.remove(&process).is_some() {
-            self.left.insert(process);
+            let fresh = self.left.insert(process);
+            debug_assert!(fresh, "a process that was here had not left: {process:?}");
         }
         self.nodes.iter_mut().for_each(|node| node.has.retain(|known| *known != process));
     }

@@ -52,13 +52,17 @@ impl DyingGroups {
         self.next += 1;
         self.of_devices.insert((dying.device, number));
         self.stand(first, number);
-        self.groups.insert(number, dying);
+        let before = self.groups.insert(number, dying);
+        debug_assert!(before.is_none(), "numbers rise: {number:?} is there already");
+        debug_assert_eq!(self.of_devices.len(), self.groups.len(), "each group is of one device");
     }
 
     /// Takes one out.
     pub fn take(&mut self, number: DestructionNumber) -> Dying {
         let dying = self.groups.remove(&number).expect("a group is buried once");
-        self.of_devices.remove(&(dying.device, number));
+        let listed = self.of_devices.remove(&(dying.device, number));
+        debug_assert!(listed, "a group is listed for its device: {number:?}");
+        debug_assert_eq!(self.of_devices.len(), self.groups.len(), "each group is of one device");
         // It stands under one of these; under none, if that was reached.
         for point in &dying.after {
             if let Some(values) = self.awaited.get_mut(&point.fence) {
@@ -92,6 +96,7 @@ impl DyingGroups {
         }
         moved.into_iter().for_each(|(point, number)| self.stand(point, number));
         over.sort_unstable();
+        debug_assert!(over.windows(2).all(|pair| pair[0] < pair[1]), "a group stands under one point: {over:?}");
         over
     }
 
@@ -104,6 +109,7 @@ impl DyingGroups {
     /// The points of the groups that no wait of the kernel watches yet. The kernel watches them from now on: calls wait for what they
     /// give back.
     pub fn watch(&mut self) -> Vec<Vec<FencePoint<FenceId>>> {
+        debug_assert!(self.watched <= self.next, "{} are watched of {}", self.watched, self.next);
         let unwatched =
             self.groups.range(DestructionNumber::from_raw(self.watched)..).filter(|(_, dying)| dying.answer.is_none());
         let points = unwatched.map(|(_, dying)| dying.after.clone()).collect();

@@ -30,8 +30,10 @@ impl Allocations {
     /// A device has destroyed a binding: its number is dead.
     pub fn destroy(&mut self, number: AllocationNumber) -> Allocation {
         let binding = self.bindings.remove(number).expect("an allocation is destroyed once");
-        self.living.remove(&(binding.vidmm, number));
-        self.change(binding.device, |of| of.allocations.remove(&number));
+        let alive = self.living.remove(&(binding.vidmm, number));
+        debug_assert!(alive, "what is destroyed was alive by its memory: {number:?}");
+        let listed = self.change(binding.device, |of| of.allocations.remove(&number));
+        debug_assert!(listed, "a device is listed with its bindings: {number:?}");
         if let Some(resource) = binding.resource {
             self.resources[resource].allocations.retain(|member| *member != number);
         }
@@ -41,8 +43,12 @@ impl Allocations {
     /// A device has destroyed its resource: the body, which has the device on its lists until the resource is buried.
     pub fn destroy_resource(&mut self, number: ResourceNumber) -> ResourceBodyNumber {
         let gone = self.resources.remove(number).expect("a resource is destroyed once");
-        self.change(gone.device, |of| of.resources.remove(&number));
-        self.resource_bodies[gone.body].living -= 1;
+        let listed = self.change(gone.device, |of| of.resources.remove(&number));
+        debug_assert!(listed, "a device is listed with its resources: {number:?}");
+        debug_assert!(gone.allocations.is_empty(), "the bindings of a resource go first: {gone:?}");
+        let body = &mut self.resource_bodies[gone.body];
+        debug_assert!((1..=body.holds).contains(&body.living), "who has not destroyed it has it: {body:?}");
+        body.living -= 1;
         gone.body
     }
 
@@ -50,6 +56,7 @@ impl Allocations {
     pub fn lose(&mut self, bindings: &[Allocation], after: &[FencePoint<FenceId>]) {
         for binding in bindings {
             let body = self.bodies.get_mut(&binding.vidmm).expect("a binding has its body");
+            debug_assert!((1..=body.bindings).contains(&body.living), "a living binding is a binding: {body:?}");
             body.living -= 1;
             body.pending.extend(after.iter().copied());
         }
@@ -111,13 +118,16 @@ impl Allocations {
     pub fn bury(&mut self, id: AllocationId) -> bool {
         let kept = self.is_kept(id);
         let body = self.bodies.get_mut(&id).expect("a binding has its body");
+        debug_assert!(body.living < body.bindings, "what is buried was destroyed before: {body:?}");
         body.bindings -= 1;
         body.bindings == 0 && !kept
     }
 
     /// An allocation that nothing names, or uses, any more ends.
     pub fn end(&mut self, id: AllocationId) -> Body {
-        self.bodies.remove(&id).expect("an allocation ends once")
+        let body = self.bodies.remove(&id).expect("an allocation ends once");
+        debug_assert!((body.bindings, body.living) == (0, 0), "an allocation ends behind its last binding: {body:?}");
+        body
     }
 
     /// Whether a body has no bindings left, destroyed ones among them; `None`: the body has ended.
@@ -137,7 +147,9 @@ impl Allocations {
     pub fn leave_resource(&mut self, body: Option<ResourceBodyNumber>, allocations: Vec<KmdAllocation>) -> Ended {
         match body {
             Some(number) => {
-                self.resource_bodies[number].holds -= 1;
+                let body = &mut self.resource_bodies[number];
+                debug_assert!(body.living < body.holds, "who leaves a resource has destroyed it before: {body:?}");
+                body.holds -= 1;
                 self.end_resource(number, allocations)
             }
             None => {
@@ -154,6 +166,7 @@ impl Allocations {
         let mut global = None;
         if body.holds == 0 && body.names == 0 {
             let body = self.resource_bodies.remove(number).expect("just seen");
+            debug_assert_eq!(body.living, 0, "no device has a resource that ends");
             global = Some(body.global).filter(|name| *name != RawHandle::NONE);
             gone.with_resource = body.kmd.0 != 0;
         }

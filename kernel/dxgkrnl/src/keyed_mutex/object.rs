@@ -60,6 +60,7 @@ impl KeyedMutex {
     }
 
     pub(super) fn acquired(&self, data_bytes: u32) -> Reply {
+        debug_assert!(matches!(self.state, KeyedMutexState::Owned { .. }), "what is acquired has an owner: {self:?}");
         let runtime_data = self.data(data_bytes).expect("asked before the call waited");
         Reply::AcquiredKeyedMutex(AcquiredKeyedMutex { fence_value: self.fence_value, runtime_data })
     }

@@ -64,12 +64,15 @@ impl Names {
 
     /// One NT handle more has it.
     pub fn hold(&mut self, key: &str) {
-        self.names.get_mut(key).expect("just found").handles += 1;
+        let named = self.names.get_mut(key).expect("just found");
+        debug_assert!(named.handles > 0, "a name is there as long as a handle has it: {named:?}");
+        named.handles += 1;
     }
 
     /// An NT handle that had it has gone.
     pub fn leave(&mut self, key: &str) {
         let named = self.names.get_mut(key).expect("a handle keeps its name");
+        debug_assert!(named.handles > 0, "a name counts its handles: {named:?}");
         named.handles -= 1;
         if named.handles == 0 {
             self.names.remove(key);
