@@ -76,13 +76,15 @@ impl CpuView {
     /// A name for a mapping.
     fn name(&mut self, on: AdapterIndex) -> MappingId {
         self.named += 1;
+        debug_assert_eq!(self.named >> NUMBER_BITS, 0, "a name has no bits of the adapter's index");
         MappingId(u64::from(on.0) << NUMBER_BITS | self.named)
     }
 
     /// An allocation is locked that was not.
     pub fn enter(&mut self, on: AdapterIndex, allocation: AllocationId) -> MappingId {
         let mapping = self.name(on);
-        self.by_allocation.insert(allocation, mapping);
+        let before = self.by_allocation.insert(allocation, mapping);
+        debug_assert!(before.is_none(), "an allocation has one mapping: {allocation:?} had {before:?}");
         mapping
     }
 
@@ -105,6 +107,7 @@ impl CpuView {
         if news {
             self.unshown.insert(mapping);
         }
+        debug_assert!(self.unshown.len() <= self.lent.len(), "what shows nothing yet is lent: {:?}", self.unshown);
         news
     }
 
@@ -117,7 +120,9 @@ impl CpuView {
 
     /// A mapping that is unlocked leaves at a turn of the ring.
     pub fn begin_leaving(&mut self, mapping: MappingId) {
-        self.leaving.insert(mapping);
+        debug_assert!(!self.lent.contains(&mapping), "what leaves is unlocked: {mapping:?}");
+        let fresh = self.leaving.insert(mapping);
+        debug_assert!(fresh, "a mapping leaves once: {mapping:?}");
     }
 
     /// Tells the outside. Returns the change's number: an answer holds for all changes up to its number.

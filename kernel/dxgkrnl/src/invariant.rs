@@ -16,6 +16,7 @@
 //! | cross-adapter fences | each is known to its adapters by its word, and is named or reached |
 //! | fences | every fence has its waits, and an open or a name; paging queues and hardware queues have theirs |
 //! | doorbells | no process rings at a device that has no power |
+//! | paging ring | works keep their order, and what is deferred to them is counted |
 //! | displays | what is shown, and what a driver has been given to show, is pinned, and its source has an owner |
 //! | memory | whatever VidMm checks |
 

@@ -10,8 +10,17 @@
 //!
 //! Actions that need the hardware past all work queued so far (giving pages back, answering a call that needs its mappings) are
 //! *deferred* to the current end of the ring.
+//!
+//! What holds between its fields, which [`PagingRing::check`] checks:
+//! - works are numbered as they are queued, and keep that order: with the hardware, being built, behind a wait; the hardware is past those
+//!   up to `last_done`, and none is queued behind `last_queued`;
+//! - the progress that completes a work, or that a buffer is busy until, was given to the hardware: `progress_value` has come to it;
+//! - buffers that wait for their node stand in the order of what they complete;
+//! - a buffer that is not under construction has its content;
+//! - deferred actions stand in the order of the works before them; those that are awaited, and the turns among them, are counted.
 
 mod buffer;
+mod check;
 mod deferred;
 mod lost;
 mod operation;
@@ -208,6 +217,7 @@ impl PagingRing {
 
     /// Works that the hardware has not got past.
     pub fn outstanding(&self) -> u64 {
+        debug_assert!(self.last_done <= self.last_queued, "{} is done of {}", self.last_done, self.last_queued);
         self.last_queued - self.last_done
     }
 
@@ -218,6 +228,10 @@ impl PagingRing {
 
     /// The ring begins, or begins anew, with this queue.
     pub fn begins(&mut self, queue: RingQueue) {
+        debug_assert!(
+            self.submitted.is_empty() && self.building.is_empty(),
+            "a queue that goes leaves no work that is begun"
+        );
         self.queue = Some(queue);
     }
 
@@ -235,6 +249,10 @@ impl PagingRing {
     pub fn work_starts(&mut self, number: PagingWorkNumber) {
         let work = self.held.pop_front().expect("started works are held in order");
         assert_eq!(work.number, number, "the scheduler keeps the order of paging work");
+        debug_assert!(
+            self.building.back().is_none_or(|before| before.number < number),
+            "works are built in their order: {number:?}"
+        );
         self.building.push_back(work);
     }
 
@@ -247,6 +265,12 @@ impl PagingRing {
     #[must_use = "the work is over"]
     pub fn finish(&mut self, reached: u64) -> Option<Submitted> {
         let work = self.submitted.pop_front_if(|work| work.progress_value <= reached)?;
+        debug_assert!(
+            (self.last_done + 1..=self.last_queued).contains(&work.number.raw()),
+            "works end in their order: {:?} behind {}",
+            work.number,
+            self.last_done
+        );
         self.last_done = work.number.raw();
         Some(work)
     }

@@ -73,13 +73,15 @@ impl PagingQueues {
             awaits_turn: false,
             pending_remap_signals: VecDeque::new(),
         });
-        self.of_devices.entry(device).or_default().insert(number);
+        let fresh = self.of_devices.entry(device).or_default().insert(number);
+        debug_assert!(fresh && (-1..=1).contains(&priority), "queue {number:?} of priority {priority}");
         number
     }
 
     /// No process names a queue any more; works of the ring still do.
     pub fn doom(&mut self, number: PagingQueueNumber) {
         let queue = &mut self.known[number];
+        debug_assert!(!queue.doomed, "a queue is destroyed once: {queue:?}");
         queue.doomed = true;
         if let Entry::Occupied(mut of) = self.of_devices.entry(queue.device) {
             of.get_mut().remove(&number);
@@ -91,7 +93,8 @@ impl PagingQueues {
 
     /// The ring has got past the last work of a queue.
     pub fn forget(&mut self, number: PagingQueueNumber) {
-        drop(self.known.remove(number));
+        let gone = self.known.remove(number);
+        debug_assert!(gone.as_ref().is_some_and(|queue| queue.doomed), "a queue that goes was destroyed: {gone:?}");
     }
 
     /// The queues of a device that its process may name.
@@ -164,6 +167,7 @@ impl PagingQueues {
     pub fn turn_decided(&mut self, number: PagingQueueNumber) -> bool {
         let queue = &mut self.known[number];
         let waited = std::mem::take(&mut queue.awaits_turn);
+        debug_assert!(!waited || queue.last_value > 0, "a queue that waits has promised something: {queue:?}");
         queue.last_value -= u64::from(waited);
         waited
     }
@@ -177,7 +181,13 @@ impl PagingQueues {
         work: PagingWorkNumber,
         shows: bool,
     ) -> bool {
-        let pending = &mut self.known[number].pending_remap_signals;
+        let queue = &mut self.known[number];
+        debug_assert!(value <= queue.last_value, "a value that is signalled was promised: {value} of {queue:?}");
+        let pending = &mut queue.pending_remap_signals;
+        debug_assert!(
+            pending.back().is_none_or(|(last, before)| *last < value && *before < work),
+            "the values that are kept rise with their works: {value} behind {pending:?}"
+        );
         if pending.is_empty() && !shows {
             return true;
         }
@@ -240,7 +250,7 @@ impl PagingQueues {
     }
 
     /// Finds a queue that a process may name and that is not listed for its device, or a listed one that is not such, or
-    /// whose device is not there.
+    /// whose device is not there; and a queue that keeps values and does not stand in `kept`, or stands there without.
     ///
     /// # Errors
     /// It.
@@ -253,6 +263,14 @@ impl PagingQueues {
         let mut listed =
             self.of_devices.iter().flat_map(|(device, of)| of.iter().map(move |number| (*device, *number)));
         let named = self.known.iter().filter(|(_, queue)| !queue.doomed).count();
+        let lost = |(number, queue): &(PagingQueueNumber, &PagingQueue)| {
+            let values = &queue.pending_remap_signals;
+            values.is_empty() == self.kept.contains(number)
+                || values.back().is_some_and(|(value, _)| *value > queue.last_value)
+        };
+        if let Some((number, queue)) = self.known.iter().find(lost) {
+            return Err(format!("{number:?} keeps what it has not promised, or is not found: {queue:?}"));
+        }
         match listed.find(|(device, number)| !is_of(*device, *number)) {
             Some(wrong) => Err(format!("{wrong:?} is listed")),
             None if self.of_devices.values().map(BTreeSet::len).sum::<usize>() == named => Ok(()),

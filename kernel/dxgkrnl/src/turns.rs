@@ -53,6 +53,7 @@ impl Turns {
     /// A device can have its turn then, if nothing changes before.
     pub fn decide_at(&mut self, now_ns: u64, then_ns: u64) {
         self.resume_ns = Some(then_ns.min(now_ns + LOOK_AGAIN_NS).max(now_ns + 1));
+        debug_assert!(self.resume_ns.is_some_and(|at| at > now_ns), "a turn is decided again later than {now_ns}");
     }
 
     /// Arms the trims while there is a reason for them.
@@ -62,6 +63,7 @@ impl Turns {
         } else if self.trim_ns.is_none_or(|at| at <= now_ns) {
             self.trim_ns = Some(now_ns + LOOK_AGAIN_NS);
         }
+        debug_assert!(self.trim_ns.is_none_or(|at| at > now_ns), "trims are asked for later than {now_ns}");
     }
 
     /// No content would rather be elsewhere.

@@ -66,6 +66,7 @@ impl Adapter {
         self.check_bindings()?;
         self.check_fences()?;
         self.check_displays()?;
+        self.memory.ring.check().map_err(|place| BrokenInvariant { rule: "paging ring", place })?;
         let heard = self.doorbells.connected().filter(|_| self.life.is_off());
         ensure(heard.is_none(), "doorbells", || format!("connected in a sleep: {heard:?}"))?;
         // A stopped adapter builds nothing any more: the last words of its memory manager are void.

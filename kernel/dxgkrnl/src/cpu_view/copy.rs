@@ -40,6 +40,7 @@ impl CpuView {
 
     /// The CPU is about to see a copy that holds these bytes; `None`: it holds none.
     pub fn show_copy(&mut self, id: AllocationId, bytes: Option<Vec<u8>>) {
+        debug_assert!(self.awaits_copy(id), "a copy is shown when it is up to date: {id:?}");
         self.copies.insert(id, bytes.map_or(Baseline::Unknown, Baseline::Bytes));
     }
 
@@ -59,6 +60,7 @@ impl CpuView {
 
     /// An adapter that sleeps uploads these pages of a copy when it wakes.
     pub fn upload_late(&mut self, id: AllocationId, written: WrittenPages) {
+        debug_assert!(!written.is_empty(), "pages are uploaded late: {id:?} has none");
         self.late.push((id, written));
     }
 

@@ -81,7 +81,9 @@ impl Updates {
 
     /// A wait for the fence of the oldest update is registered.
     pub fn watch(&mut self, context: UpdateContext) {
-        self.of.get_mut(&context).expect("an update waits").watching = true;
+        let queue = self.of.get_mut(&context).expect("an update waits");
+        debug_assert!(!queue.waiting.is_empty(), "a context without an update has no queue");
+        queue.watching = true;
     }
 
     /// This wait is over. False: the context has no update any more.
@@ -94,6 +96,7 @@ impl Updates {
     pub fn take(&mut self, context: UpdateContext) -> Left {
         let queue = self.of.get_mut(&context).expect("an update waits");
         let due = queue.waiting.pop_front().expect("a queue has an update");
+        debug_assert!(due.blocked.is_none(), "the call of an update that comes first was answered");
         let answer = queue.waiting.get_mut(QUEUED_MAX - 1).and_then(|queued| queued.blocked.take());
         if queue.waiting.is_empty() {
             self.of.remove(&context);

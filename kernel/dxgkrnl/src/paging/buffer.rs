@@ -81,6 +81,8 @@ impl PagingRing {
 
     /// Takes it: the driver is not asked for it.
     pub fn take_operation(&mut self) -> Operation {
+        let Progress { done_bytes, borrowed, .. } = self.building[0].progress;
+        debug_assert!(done_bytes == 0 && borrowed.is_none(), "an operation of which parts are built is the driver's");
         self.building[0].operations.pop_front().expect("it was just seen")
     }
 
@@ -121,6 +123,7 @@ impl PagingRing {
     /// Fills the next buffer.
     pub fn begin_buffer(&mut self) -> Filling {
         let buffer = &mut self.buffers[self.next_buffer];
+        debug_assert!(!buffer.content.words.is_empty(), "buffer {} is under construction already", self.next_buffer);
         let mut content = std::mem::take(&mut buffer.content);
         content.begin();
         Filling { content, va: buffer.va }
@@ -128,6 +131,11 @@ impl PagingRing {
 
     /// The buffer is filled, or its driver broke the contract.
     pub fn end_buffer(&mut self, filling: Filling) {
+        debug_assert!(
+            self.buffers[self.next_buffer].content.words.is_empty(),
+            "buffer {} was not under construction",
+            self.next_buffer
+        );
         self.buffers[self.next_buffer].content = filling.content;
     }
 
@@ -136,6 +144,14 @@ impl PagingRing {
     /// # Errors
     /// The driver refused it.
     pub fn submit_buffer(&mut self, driver: EntryPoints<'_>, memory: &Memory, used: usize) -> Result<u64, String> {
+        let buffer = &self.buffers[self.next_buffer];
+        debug_assert!(used <= buffer.content.words.len(), "{used} words of {}", buffer.content.words.len());
+        debug_assert!(
+            buffer.busy_until <= self.progress_value,
+            "a buffer is busy until a progress that was given: {} of {}",
+            buffer.busy_until,
+            self.progress_value
+        );
         self.progress_value += 1;
         let value = self.progress_value;
         match self.queue.as_ref().expect("the ring runs").kmd {
@@ -164,6 +180,10 @@ impl PagingRing {
     pub fn work_built(&mut self) -> Vec<Gone> {
         let QueuedWork { number, serial, completes, destroys, turns, .. } =
             self.building.pop_front().expect("the work just built");
+        debug_assert!(
+            self.submitted.back().is_none_or(|before| before.number < number),
+            "works go to the hardware in their order: {number:?}"
+        );
         let completes = completes.filter(|_| self.kmd_queue().is_none());
         self.submitted.push_back(Submitted { progress_value: self.progress_value, number, serial, completes });
         self.moves(number, turns);

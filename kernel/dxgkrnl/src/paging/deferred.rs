@@ -62,7 +62,7 @@ pub enum Deferred {
 
 impl Deferred {
     /// Whether a call or a device waits until it is carried out. The rest is done with the next turn that comes along.
-    fn is_awaited(&self) -> bool {
+    pub(super) fn is_awaited(&self) -> bool {
         matches!(
             self,
             Deferred::Answer(..)
@@ -84,11 +84,11 @@ impl Deferred {
 #[derive(Default)]
 pub(super) struct DeferredActions {
     /// Each with the number of the work that was queued last before it.
-    all: VecDeque<(u64, Deferred)>,
+    pub(super) all: VecDeque<(u64, Deferred)>,
     /// The numbers of those that a call or a device waits for: the kernel watches the ring for them.
-    awaited: VecDeque<u64>,
+    pub(super) awaited: VecDeque<u64>,
     /// Turns of devices among them.
-    turns: usize,
+    pub(super) turns: usize,
     /// The kernel carries out the actions that are deferred up to this number as soon as the hardware is there: their process has gone,
     /// and makes no call any more that would find them due.
     leaving: u64,
@@ -100,12 +100,17 @@ pub(super) struct DeferredActions {
 
 impl DeferredActions {
     fn push(&mut self, queued: u64, what: Deferred) {
+        debug_assert!(
+            self.all.back().is_none_or(|(before, _)| *before <= queued),
+            "actions stand in the order of works: one behind {queued}"
+        );
         self.turns += usize::from(matches!(what, Deferred::Resume(..)));
         self.awaited.extend(what.is_awaited().then_some(queued));
         self.all.push_back((queued, what));
         if self.clears {
             self.leaving = queued;
         }
+        debug_assert!(self.awaited.len().max(self.turns) <= self.all.len(), "what is counted is among the actions");
     }
 
     /// The oldest, if the hardware has got that far.
@@ -117,8 +122,10 @@ impl DeferredActions {
         })?;
         self.turns -= usize::from(matches!(what, Deferred::Resume(..)));
         if what.is_awaited() {
-            self.awaited.pop_front();
+            let awaited = self.awaited.pop_front();
+            debug_assert_eq!(awaited, Some(number), "the first action that is awaited is counted first");
         }
+        debug_assert!(self.awaited.len().max(self.turns) <= self.all.len(), "what is counted is among the actions");
         self.clears = number <= self.leaving;
         Some(what)
     }
@@ -178,6 +185,7 @@ impl PagingRing {
         let known = actions.all.len();
         actions.all.retain(|(number, what)| *number >= before.raw() || !cancelled(what));
         let gone = known - actions.all.len();
+        debug_assert!(gone <= actions.turns, "a turn is counted: {gone} of {} are cancelled", actions.turns);
         actions.turns -= gone;
         let awaited = actions.all.iter().filter(|(_, what)| what.is_awaited());
         actions.awaited = awaited.map(|(number, _)| *number).collect();
@@ -200,6 +208,7 @@ impl PagingRing {
 
     /// Has the kernel hear when the ring has got past everything queued so far: calls wait for pages that it frees.
     pub fn watch_returns(&mut self) {
+        debug_assert!(self.deferred.returns_watched <= self.last_queued, "a work that was queued is watched");
         if !self.is_idle() && self.deferred.returns_watched < self.last_queued {
             self.deferred.returns_watched = self.last_queued;
             self.defer(Deferred::Returns);

@@ -39,6 +39,11 @@ impl PagingRing {
 
     /// A work that was given up is over.
     pub fn is_past(&mut self, number: PagingWorkNumber) {
+        debug_assert!(
+            (self.last_done + 1..=self.last_queued).contains(&number.raw()),
+            "works are given up in their order: {number:?} behind {}",
+            self.last_done
+        );
         self.last_done = number.raw();
     }
 

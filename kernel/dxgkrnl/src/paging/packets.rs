@@ -96,6 +96,10 @@ impl PacketRing {
 impl PagingRing {
     /// The buffer that has just been built waits for its node.
     pub(super) fn make_ready(&mut self, value: u64, words: usize) {
+        debug_assert!(
+            self.ready.back().is_none_or(|before| before.value < value),
+            "buffers wait in the order of what they complete: {value}"
+        );
         self.ready.push_back(Ready { buffer: self.next_buffer, words, value, fence_id: None });
     }
 
@@ -117,6 +121,10 @@ impl PagingRing {
     /// One came back: it is the next again, and keeps its id.
     // spec: memory §7.4, sync §4.3
     pub fn give_back(&mut self, ready: Ready, fence_id: PacketFenceId) {
+        debug_assert!(
+            self.ready.front().is_none_or(|behind| ready.value < behind.value),
+            "the youngest comes back first: {ready:?}"
+        );
         self.ready.push_front(Ready { fence_id: Some(fence_id), ..ready });
     }
 

@@ -133,6 +133,7 @@ impl PagingRing {
     fn answered(&mut self, result: Result<(), PagingStatus>, answer: Answer) -> Result<Option<Filled>, String> {
         let Answer { part, flushes, fresh, written, multipass, may_be_busy } = answer;
         let progress = &mut self.building[0].progress;
+        debug_assert!(progress.passes <= PASSES_MAX, "a part has no more calls than it may: {progress:?}");
         match result {
             Ok(()) if flushes => {
                 progress.borrowed = progress.borrowed.map(|borrowed| Borrowed { flush: false, ..borrowed });
@@ -186,6 +187,12 @@ impl Filling {
         }
         content.used += words;
         content.private_used += private;
+        debug_assert!(
+            content.used <= content.words.len() && content.private_used <= content.private_data.len(),
+            "what is written is in the buffer: {} words, {} private bytes",
+            content.used,
+            content.private_used
+        );
         Ok(())
     }
 }

@@ -26,6 +26,7 @@ use wddm_types::{CpuRun, PageRun, ProcessId};
 use crate::number::{MappingChangeNumber, PagingWorkNumber};
 use crate::paging::PagingRing;
 use crate::paging::spare::spare;
+use crate::store::ObjectNumber;
 
 /// A locked allocation's change of medium, bound to the mapping that it had when the work was decided.
 pub struct MediumChange {
@@ -144,7 +145,9 @@ impl PagingRing {
 
     /// The work queued last has this change of medium, too.
     pub fn turn_joins(&mut self, turn: MediumChange) {
-        self.held.back_mut().expect("it was just queued").turns.push(turn);
+        let work = self.held.back_mut().expect("it was just queued");
+        debug_assert_eq!(work.number.raw(), self.last_queued, "a turn joins the work that was queued last");
+        work.turns.push(turn);
     }
 
     /// Whether the work at the head may be built.
@@ -159,12 +162,22 @@ impl PagingRing {
 
     /// Mappings of the work at the head are to be protected, and the outside has not answered.
     pub fn protects(&mut self, unanswered: Unanswered) {
+        debug_assert!(matches!(self.stage, Stage::None), "one work moves locked content at a time");
+        debug_assert!(!unanswered.is_empty(), "nothing is waited for without a mapping");
         self.stage = Stage::Protecting(unanswered);
     }
 
     /// No process can write the content that the work at the head moves. Answers with the system copies that the CPU writes.
     #[must_use = "the copies out spare what the CPU has written"]
     pub fn building_begins(&mut self) -> Vec<Written> {
+        debug_assert!(
+            match &self.stage {
+                Stage::None => true,
+                Stage::Protecting(unanswered) => unanswered.is_empty(),
+                Stage::Building | Stage::Moving(..) | Stage::Showing(..) => false,
+            },
+            "a work is built when all that it moves is protected"
+        );
         self.stage = Stage::Building;
         let turns = self.building.front().map(|work| &work.turns[..]).unwrap_or_default();
         turns.iter().filter_map(|turn| turn.writes.clone()).collect()
@@ -208,6 +221,7 @@ impl PagingRing {
 
     /// These changes of mappings do not hold yet; then the windows and ranges go.
     pub fn shows_new(&mut self, unanswered: Unanswered, windows: Vec<WindowPages>, ranges: Vec<HeldRange>) {
+        debug_assert!(matches!(self.stage, Stage::None), "what is shown was moved, and nothing else is on its way");
         self.stage = Stage::Showing(unanswered, windows, ranges);
     }
 

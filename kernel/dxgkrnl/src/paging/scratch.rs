@@ -83,7 +83,9 @@ impl PagingRing {
 
     /// The part under construction uses the next slot, whose windows show so much.
     pub fn slot_borrowed(&mut self, borrowed: Borrowed, shows: [Pages; 2]) {
+        debug_assert!(self.building[0].progress.borrowed.is_none(), "a part has one slot: {borrowed:?}");
         let scratch = &mut self.scratch;
+        debug_assert_eq!(borrowed.slot, scratch.next, "slots are borrowed in turn");
         scratch.next = (borrowed.slot + 1) % scratch.slots.len();
         let slot = &mut scratch.slots[borrowed.slot];
         (slot.shows, slot.used, slot.busy_until) = (shows, true, u64::MAX);

@@ -32,7 +32,8 @@ impl PagingRing {
     /// A work quiesces these devices, and each that comes to these spaces before the hardware has got past it.
     pub fn stillness_begins(&mut self, work: PagingWorkNumber, spaces: Vec<SpaceId>, devices: Vec<DeviceNumber>) {
         devices.iter().for_each(|device| *self.stillnesses.changes.entry(*device).or_default() += 1);
-        self.stillnesses.of.insert(work, Stillness { spaces, devices });
+        let before = self.stillnesses.of.insert(work, Stillness { spaces, devices });
+        debug_assert!(before.is_none(), "a work quiesces once: {work:?}");
     }
 
     /// A device comes to a space. Answers how many works quiesce it.
@@ -80,6 +81,7 @@ impl PagingRing {
 /// Counts one down; false also for a device that has gone.
 fn is_last(counts: &mut BTreeMap<DeviceNumber, u32>, device: DeviceNumber) -> bool {
     let Entry::Occupied(mut count) = counts.entry(device) else { return false };
+    debug_assert!(*count.get() > 0, "a device that no work quiesces is not counted: {device:?}");
     *count.get_mut() -= 1;
     let last = *count.get() == 0;
     if last {

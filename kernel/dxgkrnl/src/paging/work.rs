@@ -94,6 +94,11 @@ impl PagingRing {
 
     /// A work stands in the scheduler's queue until its turn comes.
     pub fn hold(&mut self, number: PagingWorkNumber, work: NewWork) {
+        debug_assert_eq!(number.raw(), self.last_queued, "a work is held as soon as it has its number");
+        debug_assert!(
+            self.held.back().is_none_or(|before| before.number < number),
+            "a number is one work's: {number:?} is held"
+        );
         let NewWork { serial, operations, completes, destroys, turns, relocation } = work;
         let progress = Progress::default();
         self.held.push_back(QueuedWork {
