@@ -30,7 +30,7 @@
 //! Relations that hold between calls (the checker of invariants asks `broken_rule`; `vidsch::Flips` asserts the counts):
 //! - A source that shows a mode has an owner; one that is off has neither flips nor calls that wait for a blank, and no blank of it
 //!   interrupts.
-//! - The driver has the oldest flips of a source, as many as `handed` says.
+//! - The driver has the oldest flips of a source, as many as `handed` says; it was told where those lie, and of no other.
 //! - Each primary is counted in `flips` once for each flip to it on a source, and as shown for each source that shows it.
 //! - A device's `queued` counts its flips from `Present` on until they are shown or dropped, wherever they stand.
 //!

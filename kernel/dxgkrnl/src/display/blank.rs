@@ -58,6 +58,8 @@ impl Displays {
     /// The oldest flip that the driver has is shown.
     pub(super) fn flip_shown(&mut self, lent: &mut Lent<'_, '_>, source: VidPnSourceId, immediate: bool) {
         let known = &mut self.sources[source];
+        debug_assert!(known.mode.is_some(), "source {} is off, and shows a flip", source.0);
+        debug_assert!(known.handed > 0, "the driver has no flip of source {}, and shows one", source.0);
         let flip = known.flips.pop_front().expect("the driver has it");
         known.handed -= 1;
         lent.tally.count_flip(source, true);

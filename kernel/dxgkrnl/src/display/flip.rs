@@ -141,6 +141,11 @@ impl Displays {
     /// Everything before a flip on its context has completed. Whether it is on its source now; if not, it is dropped.
     // spec: memory §5.6, memory §10.1
     pub fn flip_complete(&mut self, lent: &mut Lent<'_, '_>, flip: Flip) -> bool {
+        debug_assert!(
+            (flip.address, flip.present_id) == (None, 0),
+            "flip {} comes to its source, and its driver has it",
+            flip.number
+        );
         let known = &mut self.sources[flip.source];
         if flip.gone || known.mode.is_none() || known.owner != Some(flip.device) {
             self.drop_flip(lent, flip);
@@ -171,6 +176,7 @@ impl Displays {
     /// The first flip of a source that the driver has not, if the driver may have it now.
     pub fn next_flip(&self, source: VidPnSourceId) -> Option<NextFlip> {
         let known = &self.sources[source];
+        debug_assert!(known.handed <= known.flips.len(), "{} are handed of {}", known.handed, known.flips.len());
         let flip = known.flips.get(known.handed)?;
         let its_turn = match &self.hardware {
             Some(hardware) => self.may_queue_on_hardware(hardware, source),
@@ -197,7 +203,9 @@ impl Displays {
     /// The primary of the next flip of a source stays where it is from now on.
     pub fn pin_next(&mut self, source: VidPnSourceId) {
         let known = &mut self.sources[source];
-        known.flips[known.handed].pinned = true;
+        let flip = &mut known.flips[known.handed];
+        debug_assert!(!flip.pinned, "flip {} pins its primary once", flip.number);
+        flip.pinned = true;
     }
 
     /// Gives the driver the next flip of a source, whose primary lies here and stays there.
@@ -210,6 +218,13 @@ impl Displays {
         source: VidPnSourceId,
         place: (SegmentId, u64),
     ) -> Result<(), Breach> {
+        let known = &self.sources[source];
+        debug_assert!(known.mode.is_some(), "source {} is off, and its driver gets a flip", source.0);
+        debug_assert!(
+            known.flips[known.handed].pinned,
+            "flip {} is handed over, and its primary may move",
+            known.flips[known.handed].number
+        );
         match self.hardware {
             Some(hardware) => {
                 let queued = self.timed_flip(&mut lent.driver, &hardware, source, place)?;

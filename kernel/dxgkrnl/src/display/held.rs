@@ -10,6 +10,10 @@ impl Displays {
     // spec: memory §5.6, memory §10.1 row 31
     pub fn hold(&mut self, queue: QueueNumber, primaries: Vec<AllocationId>) -> Option<AllocationId> {
         let shown = primaries.iter().copied().find(|primary| !self.may_write(*primary))?;
+        debug_assert!(
+            self.held.iter().all(|(held, _)| *held != queue),
+            "a queue that is held comes to nothing: {queue:?}"
+        );
         self.held.push((queue, primaries));
         Some(shown)
     }

@@ -125,6 +125,7 @@ impl Displays {
         }
         while lent.runs && self.sources[source].queue.read != first_free {
             let queue = &mut self.sources[source].queue;
+            debug_assert!(queue.read < ENTRIES, "a log has {ENTRIES} entries, and not entry {}", queue.read);
             let log = queue.log.expect("a source with a mode has a log");
             let at = log.first * PAGE_BYTES + u64::from(queue.read) * FLIP_LOG_ENTRY_BYTES;
             queue.read = (queue.read + 1) % ENTRIES;

@@ -120,6 +120,7 @@ impl Displays {
     /// # Errors
     /// The driver refuses.
     pub fn commit(&mut self, lent: &mut Lent<'_, '_>, mode: &Mode) -> Result<(), Refusal> {
+        debug_assert!(!self.is_on(mode.source), "source {} gets a mode, and shows one", mode.source.0);
         let committed = display(lent.driver.again())?.commit_vidpn(mode.source, Some(mode.primary.kmd));
         committed.map_err(|status| {
             lent.tell(DisplayNews::Unpin(mode.primary.id));
@@ -155,6 +156,8 @@ impl Displays {
         }
         lent.display().set_vidpn_source_visibility(source, true);
         let known = &mut self.sources[source];
+        debug_assert!(known.mode.is_none() && known.flips.is_empty(), "source {} was off, and had flips", source.0);
+        debug_assert_eq!(known.handed, 0, "the driver has flips of a source that was off");
         (known.mode, known.blanks) = (Some(surface), INTERVAL_MAX);
         let before = self.flips.begin(source.0, primary.id);
         assert_eq!(before, None, "it was off");
@@ -222,6 +225,7 @@ impl Displays {
 
     /// A primary is destroyed: flips to it that the driver has not are dropped.
     pub fn drop_flips_to(&mut self, lent: &mut Lent<'_, '_>, source: VidPnSourceId, primary: AllocationId) {
+        debug_assert!(!self.shows(source, primary), "source {} shows {primary:?}, which is destroyed", source.0);
         let flips = std::mem::take(&mut self.sources[source].flips).into_iter();
         let (gone, kept) = flips.partition::<Vec<_>, _>(|flip| flip.primary() == primary);
         self.sources[source].flips = kept.into();

@@ -94,6 +94,7 @@ impl Displays {
     /// One flip less of a device.
     pub(super) fn flip_over(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         if let Some(of) = self.devices.get_mut(&device) {
+            debug_assert!(of.queued > 0, "a flip of {device:?} is over that was not counted");
             of.queued -= 1;
         }
         self.answer_presents(cx, device);

@@ -163,6 +163,10 @@ impl Displays {
             _ => known.start_of_next(hardware, now).unwrap_or(0),
         };
         let present_id = known.queue.presents + 1;
+        debug_assert!(
+            known.with_driver().last().is_none_or(|flip| flip.present_id < present_id),
+            "PresentIds rise: {present_id} is next"
+        );
         let flip = &mut known.flips[known.handed];
         (flip.start, flip.present_id) = (start, present_id);
         Ok(QueueFlip {
@@ -277,6 +281,7 @@ impl Displays {
         let known = &mut self.sources[source];
         let kept = known.with_driver().position(|flip| taken != 0 && flip.present_id >= taken);
         let Some(kept) = kept else { return Ok(()) };
+        debug_assert!(kept < known.handed, "flip {kept} comes back, {} were handed over", known.handed);
         let (flip, count) = (known.flips[kept].number, known.handed - kept);
         known.handed = kept;
         // CAST: few flips are with a driver.

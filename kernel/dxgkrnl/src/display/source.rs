@@ -62,6 +62,11 @@ impl Source {
             (!off || (self.flips.is_empty() && self.waiting.is_empty()), "is off, and flips or calls wait for it"),
             (!off || !self.told, "is off, and its blanks interrupt"),
             (self.handed <= self.flips.len(), "has fewer flips than the driver was given"),
+            (
+                self.flips.iter().skip(self.handed).all(|flip| flip.address.is_none()),
+                "told the driver of a flip it has not",
+            ),
+            (self.blanks <= INTERVAL_MAX, "counts more blanks than a flip may wait for"),
         ];
         rules.into_iter().find(|(kept, _)| !kept).map(|(_, rule)| rule)
     }

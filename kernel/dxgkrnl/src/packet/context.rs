@@ -75,7 +75,8 @@ impl Packets {
             buffers: Vec::new(),
             allocations,
         });
-        self.of_devices.entry(facts.device).or_default().insert(number);
+        let fresh = self.of_devices.entry(facts.device).or_default().insert(number);
+        debug_assert!(fresh, "a context is listed for its device once: {number:?}");
         number
     }
 
@@ -84,7 +85,8 @@ impl Packets {
         let gone = self.contexts.remove(context).expect("a context is destroyed once");
         debug_assert!(gone.queued.is_empty() && gone.buffers.is_empty(), "nothing of it is left");
         if let Entry::Occupied(mut of) = self.of_devices.entry(gone.facts.device) {
-            of.get_mut().remove(&context);
+            let listed = of.get_mut().remove(&context);
+            debug_assert!(listed, "a context is listed for its device: {context:?}");
             if of.get().is_empty() {
                 of.remove();
             }
@@ -114,7 +116,8 @@ impl Packets {
         self.of_devices.get(&device).into_iter().flatten().copied()
     }
 
-    /// Finds a context that is not listed for its device, or a listed one that is not there, or whose device is not.
+    /// Finds a context that is not listed for its device, or a listed one that is not there, or whose device is not; a queue of packets
+    /// that are not in the order of their numbers, or a pool with more than one free buffer.
     ///
     /// # Errors
     /// It.
@@ -123,6 +126,16 @@ impl Packets {
             return Err(format!("{device:?} has gone, and has packet contexts or turns"));
         }
         let is_of = |device, number| self.contexts.get(number).is_some_and(|known| known.facts.device == device);
+        for (number, known) in self.contexts.iter() {
+            let numbers: Vec<_> = known.queued.iter().map(|packet| packet.number).collect();
+            let last = numbers.last().is_none_or(|last| last.raw() == known.last_submitted);
+            if !last || !numbers.windows(2).all(|pair| pair[0] < pair[1]) {
+                return Err(format!("context {number:?} has queued {numbers:?}, the last of {}", known.last_submitted));
+            }
+            if known.buffers.iter().filter(|buffer| !buffer.is_busy()).count() > 1 {
+                return Err(format!("context {number:?} has more than one free buffer"));
+            }
+        }
         let mut listed =
             self.of_devices.iter().flat_map(|(device, of)| of.iter().map(move |number| (*device, *number)));
         match listed.find(|(device, number)| !is_of(*device, *number)) {
@@ -150,7 +163,8 @@ impl Packets {
 
     /// An allocation of a process's present is mapped when the ring has come to this position.
     pub fn view_mapped(&mut self, process: ProcessId, position: u64) {
-        self.views.insert(process, position);
+        let before = self.views.insert(process, position);
+        debug_assert!(before.is_none_or(|before| before <= position), "the ring goes on: {before:?}, then {position}");
     }
 
     /// A process goes, whose contexts have gone.
@@ -182,6 +196,10 @@ impl Packets {
     pub fn queue(&mut self, context: PacketContextNumber, work: Work) -> PacketNumber {
         let number = self.next_packet(context);
         let known = &mut self.contexts[context];
+        debug_assert!(
+            known.queued.back().is_none_or(|before| before.number.raw() == known.last_submitted),
+            "packets rise by one: {number:?} is next"
+        );
         known.last_submitted = number.raw();
         known.queued.push_back(Packet { number, work, preempted: false });
         number

@@ -60,6 +60,13 @@ pub enum Pooled {
     Full,
 }
 
+impl DmaBuffer {
+    /// Whether a packet has it.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy
+    }
+}
+
 impl Packets {
     /// Takes a free buffer of a context.
     pub fn take_buffer(&mut self, context: PacketContextNumber) -> Pooled {
@@ -76,6 +83,7 @@ impl Packets {
         self.buffers_made += 1;
         let number = DmaBufferNumber::from_raw(self.buffers_made);
         let known = &mut self.contexts[context];
+        debug_assert!(known.buffers.len() < BUFFERS_MAX, "a pool of {} buffers does not grow", known.buffers.len());
         let ContextInfo { dma_buffer_bytes: bytes, dma_buffer_private_data_bytes: private_bytes, .. } =
             known.facts.info;
         known.buffers.push(DmaBuffer {
@@ -93,6 +101,7 @@ impl Packets {
         let pool = &mut self.contexts[context].buffers;
         let spare = pool.iter().any(|buffer| !buffer.busy);
         let at = pool.iter().position(|buffer| buffer.number == number).expect("a buffer in use is in its pool");
+        debug_assert!(pool[at].busy, "a packet is done with its buffer once: {number:?}");
         if !spare {
             pool[at].busy = false;
             return None;

@@ -136,6 +136,11 @@ impl Packets {
         let is_last = starting.is_last();
         let Starting { context, packet, portion } = starting;
         let known = &mut self.contexts[context];
+        debug_assert!(
+            known.queued.front().is_none_or(|behind| packet.number < behind.number),
+            "packets are handed over in their order: {:?}",
+            packet.number
+        );
         let handed = match portion {
             Some(portion) if !is_last => {
                 let number = packet.number;
@@ -163,7 +168,12 @@ impl Packets {
                     Some(portion) => packet.take_back(portion),
                     None => packet.preempted = true,
                 }
-                self.contexts[context].queued.push_front(packet);
+                let queued = &mut self.contexts[context].queued;
+                debug_assert!(
+                    queued.front().is_none_or(|behind| number < behind.number),
+                    "the youngest packet comes back first: {number:?}"
+                );
+                queued.push_front(packet);
                 Back::Packet { context, number, whole: true, written }
             }
         }

@@ -107,6 +107,11 @@ impl Packets {
 /// The list as the driver gets it.
 // spec: memory §7.2
 pub fn driver_list(entries: &[Bound], portion: Option<&Portion>) -> Vec<AllocationListEntry> {
+    debug_assert!(
+        portion.is_none_or(|portion| portion.bindings.len() == entries.len()),
+        "a portion says of each of {} entries where it is",
+        entries.len()
+    );
     let entry = |(at, bound): (usize, &Bound)| {
         let place = portion.map_or(bound.binding.place, |portion| portion.bindings[at].and_then(|now| now.place));
         let (segment, physical_address) = place.unwrap_or((SegmentId::SYSTEM, 0));

@@ -88,7 +88,8 @@ impl Software {
     /// Keeps an action until the turn of its packet comes. Answers with the packet's number.
     pub fn put(&mut self, step: SoftwareStep) -> SoftwareNumber {
         let number = self.number();
-        self.steps.insert(number, step);
+        let before = self.steps.insert(number, step);
+        debug_assert!(before.is_none(), "a software packet has one action: {number:?}");
         number
     }
 
@@ -112,6 +113,7 @@ impl Software {
     /// A part of a broadcast is over: its context has come to it, or it is lost. Answers with the end of the broadcast, if it was the last.
     pub fn part_is_over(&mut self, number: SoftwareNumber, lost: bool) -> Option<BroadcastEnd> {
         let broadcast = self.broadcasts.get_mut(&number).expect("as long as it has parts");
+        debug_assert!(broadcast.left > 0, "a broadcast is there as long as it has parts: {number:?}");
         broadcast.left -= 1;
         broadcast.lost |= lost;
         if broadcast.left > 0 {
@@ -123,7 +125,8 @@ impl Software {
 
     /// A context waits for objects.
     pub fn waits_for(&mut self, context: PacketContextNumber, wait: LegacyWaitId) {
-        self.waits.insert(context, wait);
+        let before = self.waits.insert(context, wait);
+        debug_assert!(before.is_none(), "a context waits once: {context:?} for {before:?}");
     }
 
     /// A context waits for no object any more. Answers with its wait, if it had one.

@@ -128,6 +128,7 @@ impl Packets {
                 now.any(|(now, bound)| now.is_some_and(|now| now.place != bound.written))
             }
         };
+        debug_assert!(written > 0, "a DMA buffer holds something: {buffer:?}");
         let allocation_list = driver_list(entries, portion);
         // CAST: a DMA buffer is far below 4 GiB, and a list below 2^32 entries.
         let bytes = portion.map_or(0..written as u32 * 8, |portion| portion.bytes.clone());

@@ -30,6 +30,7 @@ impl Packets {
         // A device that has gone has no packets, and its turns went with it.
         let Some(turns) = self.turns.get_mut(&device) else { return };
         turns.1 += 1;
+        debug_assert!(turns.1 <= turns.0, "a turn comes that was decided: {} of {} of {device:?}", turns.1, turns.0);
         let turn = turns.1;
         self.each_bound(nodes, contexts, |bound, _| {
             if let Some((_, binding)) = bound.turns.pop_front_if(|(of, _)| *of == turn)

@@ -24,6 +24,10 @@ impl Packets {
         let packet = self.last_submitted(context);
         let known = &mut self.contexts[context];
         known.uses.retain(|uses| uses.packet > done);
+        debug_assert!(
+            known.uses.back().is_none_or(|before| before.packet <= packet),
+            "uses stand in the order of packets: {packet}"
+        );
         known.uses.push_back(Uses { packet, allocations });
     }
 

@@ -101,7 +101,14 @@ impl Packet {
     pub(super) fn take_back(&mut self, mut portion: Portion) {
         portion.preempted = true;
         match &mut self.work {
-            Work::Patched { portions, .. } => portions.push_front(portion),
+            Work::Patched { portions, .. } => {
+                debug_assert!(
+                    portions.front().is_none_or(|behind| portion.bytes.end == behind.bytes.start),
+                    "portions stand in their order: {:?} comes back",
+                    portion.bytes
+                );
+                portions.push_front(portion);
+            }
             Work::Virtual { .. } => unreachable!("only buffers with lists have parts"),
         }
     }

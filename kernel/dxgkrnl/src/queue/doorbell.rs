@@ -135,7 +135,8 @@ impl Doorbells {
         let words = DoorbellWords { address: address(lent.adapter, number), last_queued, status };
         let doorbell = Doorbell { of, kmd, words, connection: Connection::Disconnected };
         assert_eq!(self.doorbells.insert(doorbell), number);
-        self.rings.entry(of.device).or_default().entry(ring).or_default().insert(number);
+        let fresh = self.rings.entry(of.device).or_default().entry(ring).or_default().insert(number);
+        debug_assert!(fresh, "a doorbell has one ring: {number:?}");
         if let Some(pages) = lent.shown.pages {
             pages.made(words.address, process);
         }
@@ -288,6 +289,7 @@ impl Doorbells {
 
 /// Where processes ring an adapter's doorbell.
 fn address(adapter: AdapterIndex, number: DoorbellNumber) -> DoorbellAddress {
+    debug_assert_eq!(number.raw() >> NUMBER_BITS, 0, "a doorbell's number has no bits of the adapter's index");
     DoorbellAddress(u64::from(adapter.0) << NUMBER_BITS | number.raw())
 }
 

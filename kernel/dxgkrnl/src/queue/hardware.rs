@@ -81,9 +81,11 @@ impl HardwareQueues {
 
     /// A context comes.
     pub fn add_context(&mut self, context: Context) -> ContextNumber {
+        debug_assert!(context.queues.is_empty(), "a new context has no queue: {context:?}");
         let device = context.device;
         let number = self.contexts.insert(context);
-        self.of_devices.entry(device).or_default().contexts.insert(number);
+        let fresh = self.of_devices.entry(device).or_default().contexts.insert(number);
+        debug_assert!(fresh, "a device is listed with a context once: {number:?}");
         number
     }
 
@@ -122,8 +124,10 @@ impl HardwareQueues {
     pub fn add(&mut self, queue: Queue) -> QueueNumber {
         let (context, device) = (queue.context, queue.device);
         let number = self.queues.insert(queue);
-        self.contexts[context].queues.insert(number);
-        self.of_devices.entry(device).or_default().queues.insert(number);
+        debug_assert_eq!(self.contexts[context].device, device, "a queue is of its context's device");
+        let of_context = self.contexts[context].queues.insert(number);
+        let of_device = self.of_devices.entry(device).or_default().queues.insert(number);
+        debug_assert!(of_context && of_device, "a queue is listed once: {number:?}");
         number
     }
 
@@ -137,7 +141,9 @@ impl HardwareQueues {
 
     /// Nothing names a queue of this context and device any more.
     pub fn unlist(&mut self, number: QueueNumber, (context, device): (ContextNumber, DeviceNumber)) {
-        self.contexts[context].queues.remove(&number);
+        debug_assert!(self.queues.get(number).is_none(), "a queue that is there is listed: {number:?}");
+        let listed = self.contexts[context].queues.remove(&number);
+        debug_assert!(listed, "a context lists its queues until their end: {number:?}");
         self.forget(device, |of| of.queues.remove(&number));
     }
 
@@ -197,6 +203,7 @@ impl HardwareQueues {
     /// The doorbell of a queue goes. Its process has said that it has rung for work until here: memory must still wait for that.
     pub fn doorbell_goes(&mut self, number: QueueNumber, queued: u64) {
         let queue = &mut self.queues[number];
+        debug_assert!(queue.doorbell.is_some(), "a doorbell that goes was its queue's: {queue:?}");
         queue.doorbell = None;
         queue.feed.submit(queued);
     }

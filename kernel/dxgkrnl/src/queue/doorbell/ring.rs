@@ -66,6 +66,7 @@ impl Doorbells {
     }
 
     pub(super) fn forget_ring(&mut self, of: DoorbellUse, number: DoorbellNumber) {
+        debug_assert!(self.rings.contains_key(&of.device), "a doorbell has a ring until its end: {number:?}");
         let Some(rings) = self.rings.get_mut(&of.device) else { return };
         rings.retain(|_, doorbells| {
             doorbells.remove(&number);
