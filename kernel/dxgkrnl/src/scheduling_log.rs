@@ -120,6 +120,8 @@ impl SchedulingLogs {
 
     /// A node that had no log has one from now on, which its engine does not write yet.
     pub fn add(&mut self, node: NodeId, pages: LogPages) {
+        debug_assert!(self.lack(node), "a node has one log: {node:?}");
+        debug_assert_eq!(pages.run.count, NODE_PAGES, "a node has pages for two logs");
         self.nodes.push(NodeLog { node, pages, second: false, is_set: false });
     }
 

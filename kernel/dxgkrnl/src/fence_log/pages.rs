@@ -51,11 +51,13 @@ impl LogPool {
 
     /// Pages that no queue uses any more wait for the process's next.
     pub fn give_back(&mut self, pages: LogPages) {
+        debug_assert!(self.is_used(), "pages that come back were a queue's: {pages:?}");
         self.free.push(pages);
     }
 
     /// The process has these pages no more.
     pub fn remove(&mut self, pages: LogPages) {
+        debug_assert!(self.is_used(), "pages that go were a queue's: {pages:?}");
         self.all.retain(|kept| kept.run.first != pages.run.first);
     }
 

@@ -130,6 +130,7 @@ impl Log {
         let now = self.written(memory);
         // The engine went on meanwhile, and may be writing the entry behind the last that it has counted.
         entries.retain(|(number, _)| now == new || number + self.entries > now);
+        debug_assert!(entries.len() as u64 <= fresh.min(self.entries), "{} of {fresh} are read", entries.len());
         let lost = fresh - entries.len() as u64;
         // Of a log that is exactly full the oldest entry may be the one that is being written.
         Taken { entries, lost, complete: lost == 0 && fresh < self.entries }

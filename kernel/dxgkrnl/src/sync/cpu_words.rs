@@ -78,7 +78,9 @@ impl Synchronization {
 
     /// Words or logs of a process are mapped when the ring has come to this position, and not before.
     pub fn mapped_at(&mut self, process: ProcessId, position: u64) {
-        self.cpu_words.get_mut(&process).expect("the process is on the adapter").mapped_at = position;
+        let words = self.cpu_words.get_mut(&process).expect("the process is on the adapter");
+        debug_assert!(words.mapped_at <= position, "the ring goes on: {} then {position}", words.mapped_at);
+        words.mapped_at = position;
     }
 
     /// Whether all mappings of a process's words and logs hold, when the ring has come so far.

@@ -61,13 +61,15 @@ impl CommonFences {
 
     /// A fence is one of this adapter's.
     pub(super) fn join(&mut self, cross: CrossFenceNumber, number: FenceNumber) {
-        self.members.insert(cross, number);
+        let before = self.members.insert(cross, number);
+        debug_assert!(before.is_none(), "an adapter has one fence of {cross:?}: {number:?} after {before:?}");
         self.news.push(News::Awaited(cross));
     }
 
     /// It is not any more.
     pub(super) fn leave(&mut self, cross: CrossFenceNumber) {
-        self.members.remove(&cross);
+        let gone = self.members.remove(&cross);
+        debug_assert!(gone.is_some(), "what leaves has joined: {cross:?}");
         self.peers.remove(&cross);
         self.news.push(News::Awaited(cross));
     }
@@ -97,6 +99,7 @@ impl Synchronization {
     /// A mapping of the word has ended.
     pub fn common_use_ends(&mut self, cross: CrossFenceNumber) {
         let uses = self.common.uses.get_mut(&cross).expect("it was begun");
+        debug_assert!(*uses > 0, "a word that nothing reaches is not counted: {cross:?}");
         *uses -= 1;
         if *uses == 0 {
             self.common.uses.remove(&cross);

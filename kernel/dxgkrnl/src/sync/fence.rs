@@ -123,7 +123,8 @@ impl Synchronization {
         debug_assert!(fence.opens.is_empty() && fence.kmd.is_none() && fence.names == 0, "{fence:?}");
         let (half, cross) = (matches!(fence.word, FenceWord::Half(_)), fence.cross());
         let number = self.fences.insert(fence);
-        self.numbers.insert(waits, number);
+        let before = self.numbers.insert(waits, number);
+        debug_assert!(before.is_none(), "waits are of one fence: {number:?} after {before:?}");
         if half {
             self.half.insert(number);
         }
@@ -137,8 +138,11 @@ impl Synchronization {
     pub fn remove_fence(&mut self, number: FenceNumber) -> Fence {
         let fence = self.fences.remove(number).expect("a fence is destroyed once");
         assert!(fence.opens.is_empty() && fence.kmd.is_none(), "a fence is destroyed behind its last close");
-        self.numbers.remove(&fence.waits);
-        self.half.remove(&number);
+        debug_assert_eq!(fence.names, 0, "a name keeps a fence");
+        let known = self.numbers.remove(&fence.waits);
+        debug_assert_eq!(known, Some(number), "a fence is known by its waits");
+        let half = self.half.remove(&number);
+        debug_assert_eq!(half, matches!(fence.word, FenceWord::Half(_)), "fences of 32 bits are looked at");
         if let Some(cross) = fence.cross() {
             self.common.leave(cross);
         }
@@ -152,7 +156,8 @@ impl Synchronization {
         let (fence, process) = (open.fence, open.process);
         let number = self.opens.insert(open);
         let known = &mut self.fences[fence];
-        known.opens.insert(number);
+        let fresh = known.opens.insert(number);
+        debug_assert!(fresh, "a fence knows an open once: {number:?}");
         if let Some(view) = known.views.get_mut(&process) {
             view.opens += 1;
         }
@@ -162,7 +167,8 @@ impl Synchronization {
     /// A process has asked for this open of one of its devices, and may close it.
     pub fn list_fence_open(&mut self, number: FenceOpenNumber) {
         let device = self.opens[number].device.expect("a process opens fences on devices");
-        self.asked_for.entry(device).or_default().insert(number);
+        let fresh = self.asked_for.entry(device).or_default().insert(number);
+        debug_assert!(fresh, "a process asks for an open once: {number:?}");
     }
 
     /// The opens of a device that its process has asked for.
@@ -187,8 +193,10 @@ impl Synchronization {
             }
         }
         let fence = &mut self.fences[open.fence];
-        fence.opens.remove(&number);
+        let known = fence.opens.remove(&number);
+        debug_assert!(known, "a fence knows its opens: {number:?}");
         if let Some(view) = fence.views.get_mut(&open.process) {
+            debug_assert!(view.opens > 0, "a view counts the opens of its process: {view:?}");
             view.opens -= 1;
         }
         let last = fence.opens.is_empty();
@@ -204,7 +212,8 @@ impl Synchronization {
     pub fn add_view(&mut self, number: FenceNumber, process: ProcessId, view: FenceView) {
         let before = self.fences[number].views.insert(process, view);
         assert!(before.is_none(), "all opens of a process use one view");
-        self.seen.entry(process).or_default().insert(number);
+        let fresh = self.seen.entry(process).or_default().insert(number);
+        debug_assert!(fresh, "a process that gets a view did not see the fence: {number:?}");
     }
 
     /// The view of a process that has the fence open no more, if that is so. It sees the words no longer.
@@ -212,7 +221,8 @@ impl Synchronization {
         let views = &mut self.fences[number].views;
         views.get(&process).filter(|view| view.opens == 0)?;
         let seen = self.seen.get_mut(&process).expect("it has a view");
-        seen.remove(&number);
+        let listed = seen.remove(&number);
+        debug_assert!(listed, "a process with a view sees the fence: {number:?}");
         if seen.is_empty() {
             self.seen.remove(&process);
         }
@@ -239,7 +249,9 @@ impl Synchronization {
 
     /// A fence goes when the ring has passed: from now on its process has no name for it.
     pub fn doom(&mut self, number: FenceNumber) {
-        self.fences[number].doomed = true;
+        let fence = &mut self.fences[number];
+        debug_assert!(!fence.doomed, "a fence is doomed once: {fence:?}");
+        fence.doomed = true;
     }
 
     /// `D3DKMTShareObjects` of a fence: it has one name more. A cross-adapter fence has its names with the machine.
@@ -274,6 +286,7 @@ impl Synchronization {
     #[must_use]
     pub fn unname_fence(&mut self, number: FenceNumber) -> bool {
         let fence = &mut self.fences[number];
+        debug_assert!(fence.names > 0, "a fence counts its names: {fence:?}");
         fence.names -= 1;
         fence.names == 0 && fence.opens.is_empty()
     }

@@ -67,6 +67,7 @@ impl WordPage {
     fn take(&mut self, device: DeviceNumber) -> LocalWord {
         let index = self.free.pop().expect("a page with a free word");
         let offset = u64::from(index) * self.stride;
+        debug_assert!(offset < PAGE_BYTES, "a word is on its page: {index} of {} bytes each", self.stride);
         let LocalPage { allocation, va, system_va } = self.made;
         LocalWord { device, allocation, index, va: va.offset(offset), system_va: system_va.offset(offset) }
     }
@@ -113,6 +114,7 @@ impl Synchronization {
         // With the device its pages have gone.
         let Some(pages) = self.local.devices.get_mut(&word.device) else { return };
         if let Some(page) = pages.iter_mut().find(|page| page.made.allocation == word.allocation) {
+            debug_assert!((page.free.len() as u64) < PAGE_BYTES / page.stride, "a word is free once: {word:?}");
             page.free.push(word.index);
         }
     }

@@ -212,6 +212,7 @@ impl Synchronization {
     }
 
     fn abandon(&mut self, cx: &mut Cx<'_>, mutex: SyncObjectNumber) -> Vec<SyncNews> {
+        debug_assert!(self.is_waited_for_by_contexts(mutex), "what is given up has been taken: {mutex:?}");
         cx.emit(self.adapter, Event::MutexAbandoned { object: mutex.raw() });
         self.signal_object(cx, mutex, 0, false)
     }

@@ -83,6 +83,7 @@ impl WordPages {
         }
         let MappedPage { run, va, system_va } = page.mapped;
         let offset = u64::from(index) * stride;
+        debug_assert!(offset < PAGE_BYTES, "a word is on its page: {index} of {stride} bytes each");
         let at = |va: GpuVa| if va.is_null() { va } else { va.offset(offset) };
         Some(TakenWord {
             home: Home::Packed { page: number, index },
@@ -125,6 +126,7 @@ impl Synchronization {
         let WordPages { pages, with_room } = words.of(which);
         let Some(page) = pages.get_mut(number) else { return };
         if page.mapped.run.first * PAGE_BYTES + u64::from(index) * stride == word.0 {
+            debug_assert!((page.free.len() as u64) < PAGE_BYTES / stride, "a word is free once: {index} of {page:?}");
             page.free.push(index);
             with_room.insert(number);
         }

@@ -61,6 +61,7 @@ impl Synchronization {
     /// Ends the waits of a device's threads.
     // spec: sync §3.16, sync §6 B8
     pub fn end_waits_of_device(&mut self, device: DeviceNumber) -> Sampled<Waiter> {
+        debug_assert_ne!(device.raw(), u64::MAX, "that number is the ring's");
         self.waits.end_waits_of(Party(device.raw()))
     }
 

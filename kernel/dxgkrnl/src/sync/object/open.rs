@@ -81,9 +81,12 @@ impl Synchronization {
         let mut news = self.abandon_created(cx, number);
         let open = self.objects.opens.remove(number).expect("an open is closed once");
         if let Some(device) = open.device {
-            self.objects.of_devices.remove(&(device, number));
+            let listed = self.objects.of_devices.remove(&(device, number));
+            debug_assert!(listed, "an open stands in the index of its device: {number:?}");
         }
-        self.objects.objects[open.object].opens -= 1;
+        let object = &mut self.objects.objects[open.object];
+        debug_assert!(object.opens > 0, "an object counts its opens: {object:?}");
+        object.opens -= 1;
         news.extend(self.drop_unreached(cx, open.object));
         news
     }
@@ -121,7 +124,9 @@ impl Synchronization {
 
     /// A name has gone.
     pub fn unname_object(&mut self, cx: &mut Cx<'_>, object: SyncObjectNumber) -> Vec<SyncNews> {
-        self.objects.objects[object].names -= 1;
+        let known = &mut self.objects.objects[object];
+        debug_assert!(known.names > 0, "an object counts its names: {known:?}");
+        known.names -= 1;
         self.drop_unreached(cx, object)
     }
 
