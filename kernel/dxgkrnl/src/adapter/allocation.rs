@@ -131,6 +131,7 @@ impl Adapter {
                 return Err(undo(self, cx, refusal.into()));
             }
         };
+        debug_assert!(opens.len() == placed.len() && blobs.len() == placed.len(), "all are opened, or none");
         let resource = self.enter_resource(device, resource, call, kmd_resource);
         let shared = call.flags.contains(CreateAllocationFlags::CREATE_SHARED);
         let mut allocations = Vec::with_capacity(placed.len());

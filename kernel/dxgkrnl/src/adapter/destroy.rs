@@ -84,6 +84,7 @@ impl Adapter {
         let mut bindings = Vec::with_capacity(numbers.len());
         for &number in numbers {
             let allocation = self.memory.allocations.destroy(number);
+            debug_assert_eq!(allocation.device, device, "a device destroys its own bindings");
             self.end_lock(cx, &allocation, process);
             self.updates_lose_binding(&allocation, process);
             cx.emit(self.index, Event::AllocationDestroyed { allocation: number.raw() });

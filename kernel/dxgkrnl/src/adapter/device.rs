@@ -122,6 +122,24 @@ impl Adapter {
         self.memory.ring.device_goes(number);
         self.packets.device_goes(number);
         self.displays.forget_device(number);
+        debug_assert!(
+            self.memory.allocations.of_device(number).next().is_none()
+                && self.memory.allocations.resources_of(number).next().is_none(),
+            "allocations go before their device: {number:?}"
+        );
+        debug_assert!(
+            self.queues.contexts_of(number).next().is_none() && self.packets.of_device(number).next().is_none(),
+            "contexts go before their device: {number:?}"
+        );
+        debug_assert!(
+            self.memory.paging_queues.of_device(number).next().is_none()
+                && self.memory.registrations.of_device(number).next().is_none(),
+            "paging queues and registrations go before their device: {number:?}"
+        );
+        debug_assert!(
+            self.sync.fence_opens_of(number).next().is_none(),
+            "opens of fences go before their device: {number:?}"
+        );
         let facts = self.owners.device_goes(number);
         self.vidsch.suspensions.drop_reasons(Suspendable::Device(number));
         self.vidmm.destroy_device(facts.vidmm, &[]);
@@ -200,6 +218,7 @@ impl Adapter {
         for open in self.sync.opens_of_process(process) {
             self.close_sync_object(cx, open);
         }
+        debug_assert!(!self.owners.has_process(process), "a process goes with its last device: {process:?}");
         self.life.forget(process);
         self.tally.process_ended(process);
     }

@@ -125,6 +125,7 @@ impl Adapter {
     /// Connects a doorbell that can be, on an adapter that has power. Whether the process is to tell the kernel when it has rung.
     // spec: sync §3.17
     pub fn connect_doorbell(&mut self, cx: &mut Cx<'_>, number: DoorbellNumber) -> Result<bool, Refusal> {
+        debug_assert!(!self.life.is_off(), "no process rings at a device that has no power: {number:?}");
         let queue = self.doorbells.queue_of(number).expect("its caller looked");
         self.raise_engine(cx, self.queues.node_of(queue));
         let told = self.lend_doorbells(cx, |doorbells, lent| doorbells.connect(lent, number));

@@ -47,6 +47,7 @@ impl Adapter {
             cx.effects.push(Effect::Answer { token, result: Err(refusal) });
             return;
         }
+        debug_assert!(self.memory.ring.is_idle(), "the ring has saved all before the device goes");
         self.take_doorbells_for_sleep(cx);
         self.lend_logs(cx, SchedulingLogs::take);
         let (mut driver, mut host) = self.driver.with_host(cx);
@@ -87,6 +88,7 @@ impl Adapter {
             cx.effects.push(Effect::Answer { token, result: Err(refusal) });
             return;
         }
+        debug_assert!(self.memory.ring.is_idle(), "the ring has emptied the memory before the adapter stops");
         let devices: Vec<_> = self.owners.devices().map(|(number, _)| number).collect();
         for device in devices {
             self.fail_device(cx, device, DeviceState::Stopped, "the adapter was stopped".into());

@@ -35,7 +35,9 @@ impl Adapter {
         work: Option<Work<FenceId>>,
     ) -> u64 {
         self.queue_work(cx, process, Some(paging_queue), work, Vec::new());
-        self.memory.paging_queues.last_value(paging_queue)
+        let value = self.memory.paging_queues.last_value(paging_queue);
+        debug_assert_ne!(value, 0, "0 says that everything is there now, and is never promised");
+        value
     }
 
     /// Queues paging work. `paging_queue` is whose fence it completes.

@@ -37,7 +37,8 @@ impl KernelPages {
 
     /// `run` is free, too, until all of it is unused again ([`KernelPages::take_unused`]).
     pub fn grow(&mut self, run: PageRun) {
-        self.grown.insert(run.first, run.count.0);
+        let before = self.grown.insert(run.first, run.count.0);
+        debug_assert!(before.is_none(), "pages grow by other pages each time: {run:?} after {before:?}");
         self.make_free(run);
     }
 
@@ -93,6 +94,7 @@ impl KernelPages {
     /// Takes a part of a free range out of it.
     fn cut(&mut self, at: u64, count: u64) {
         let (&first, &length) = self.free.range(..=at).next_back().expect("all of it is free");
+        debug_assert!(at + count <= first + length, "{count} pages at {at} are cut out of {length} at {first}");
         self.free.remove(&first);
         for (from, to) in [(first, at), (at + count, first + length)] {
             if from < to {

@@ -99,6 +99,8 @@ impl Machine {
             let named = (&mut self.adapters[..], &mut self.cross_fences, &mut self.keyed_mutexes);
             crate::call::unname(named, cx, object);
         }
+        debug_assert_eq!(self.nt_handles.held_by(id), 0, "NT handles go with their process: {id:?}");
+        debug_assert!(self.sections.open_of(id).is_empty(), "the handles of sections go with their process: {id:?}");
         cx.emit_of_all(Event::ProcessDied { process: id.0 });
         self.blocked.retain(|(process, ..)| *process != id);
         self.lacking.forget(id);

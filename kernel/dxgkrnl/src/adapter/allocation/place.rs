@@ -67,6 +67,7 @@ impl Adapter {
                 }
             }
         }
+        debug_assert_eq!(placed.len(), infos.len(), "all are placed, or none");
         Ok(placed)
     }
 

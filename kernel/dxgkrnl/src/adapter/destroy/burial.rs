@@ -47,6 +47,7 @@ impl Adapter {
         let (mut gone, mut sections) = (Vec::new(), Vec::new());
         let mut works = Vec::with_capacity(dying.bindings.len());
         for binding in &dying.bindings {
+            debug_assert_eq!(binding.device, dying.device, "a group is of one device");
             if self.memory.allocations.bury(binding.vidmm) {
                 let (body, work) = self.end_body(cx, binding.vidmm);
                 works.push((work, Some(binding.vidmm)));

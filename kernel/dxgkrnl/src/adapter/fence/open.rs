@@ -60,6 +60,11 @@ impl Adapter {
             Ok(kmd) => {
                 open.kmd = kmd;
                 assert_eq!(self.sync.add_fence_open(open), number);
+                let known = self.sync.fence(fence);
+                debug_assert!(
+                    !known.is_shareable() || known.views.get(&process).is_some_and(|view| view.opens > 0),
+                    "a process sees a shareable fence that it has open: {known:?}"
+                );
                 // spec: sync §6 B13: for good, also where the driver has made it anew
                 if asleep && self.sync.fence(fence).always_signaled {
                     let told = self.tell_always_signaled(cx, fence);
@@ -119,6 +124,7 @@ impl Adapter {
         private_data: &mut FencePrivateData,
     ) -> Result<KmdGlobalFence, DriverStatus> {
         let known = self.sync.fence(fence);
+        debug_assert!(known.opens.is_empty(), "the driver has a fence for as long as it is open: {known:?}");
         let (slot, fence_type) = (known.slot, known.fence_type);
         // spec: sync §1.5: both are 0 without MapToGpuSystemProcess, whatever the kernel has mapped for itself
         let told = self.fence_caps().map_to_gpu_system_process;

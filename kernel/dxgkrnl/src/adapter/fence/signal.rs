@@ -47,6 +47,10 @@ impl Adapter {
     /// Brings fences to values that they do not have yet, all by one call of the driver.
     // spec: sync §3.6, sync §2.6
     fn signal_fences(&mut self, cx: &mut Cx<'_>, changes: &[(FenceNumber, u64)]) {
+        debug_assert!(
+            changes.iter().all(|(fence, _)| !self.sync.fence(*fence).always_signaled),
+            "what is reached for ever gets no value: {changes:?}"
+        );
         let told = self.sync.set_current(self.driver.call(cx), cx.memory, changes);
         if self.heed(cx, told).is_none() {
             return;

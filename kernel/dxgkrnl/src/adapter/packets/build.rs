@@ -35,7 +35,13 @@ impl Adapter {
             let last = built.last_mut().expect("just pushed");
             let driver = self.driver.call(cx).packet_scheduling().expect("it made this context");
             match self.packets.write_buffer(driver, context, last, list, source, &mut multipass) {
-                Ok(true) => return Ok(built),
+                Ok(true) => {
+                    debug_assert!(
+                        built.iter().all(|built| built.written > 0),
+                        "a buffer that is built holds something"
+                    );
+                    return Ok(built);
+                }
                 Ok(false) => {}
                 Err(Written::Status(status)) => {
                     self.release_built(cx, context, built);

@@ -57,6 +57,7 @@ impl Adapter {
         primary: AllocationId,
     ) -> Result<(), Refusal> {
         let (owner, process) = (self.owners.vidmm_of(device), self.owners.process_of(device));
+        debug_assert!(!self.vidmm.is_suspended(owner), "nothing comes for a device before its turn: {device:?}");
         let whole = [Use { slot: 0, split_offset: 0, allocation: Some(primary) }];
         let made = match self.bring_in(cx, device, &whole, &Cut::default()) {
             Ok(made) => made,

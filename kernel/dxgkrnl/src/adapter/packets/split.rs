@@ -221,6 +221,11 @@ impl Adapter {
                 None => break,
             }
         }
+        debug_assert!(
+            portions.front().is_some_and(|first| first.bytes.start == 0)
+                && portions.back().is_some_and(|last| last.bytes.end == bytes && last.number.is_none()),
+            "the portions of a buffer of {bytes} bytes are all of it"
+        );
         if portions.len() > 1 {
             // CAST: at most one for each patch location.
             cx.emit(
