@@ -30,14 +30,18 @@ impl EnginePower {
     // spec: sync §3.17
     #[must_use = "the driver is told of it"]
     pub fn lowered(&mut self, node: NodeId, has_work: bool) -> bool {
-        !has_work && self.low.insert(node)
+        let goes_down = !has_work && self.low.insert(node);
+        debug_assert!(!goes_down || !self.may_lower(node), "{node:?} went to F1 and has power to lose");
+        goes_down
     }
 
     /// An engine is about to be given work. True: it goes back to F0 now, and the caller tells the driver before anything else.
     // spec: sync §3.17
     #[must_use = "the driver is told of it"]
     pub fn raise(&mut self, node: NodeId) -> bool {
-        self.low.remove(&node)
+        let goes_up = self.low.remove(&node);
+        debug_assert!(self.may_lower(node), "{node:?} is given work in F1");
+        goes_up
     }
 
     /// The hardware was started, reset or switched on, and its engines with it.

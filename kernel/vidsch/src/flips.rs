@@ -5,6 +5,10 @@
 //!              queued                    shown                 another one shown
 //! free ───────────────────▶ queued ────────────────▶ shown ─────────────────────▶ free
 //! ```
+//! # Invariants
+//! - A primary in `queued` has a flip at least: its entry goes with the last.
+//! - A primary that is queued or shown may not be written.
+//!
 //! `A` names primaries. This module knows no display: `dxgkrnl` reports each change of a display and asks before it starts a buffer.
 
 use std::collections::BTreeMap;
@@ -33,6 +37,7 @@ impl<A: Copy + Ord> Flips<A> {
     /// A flip to a primary is queued.
     pub fn queue(&mut self, primary: A) {
         *self.queued.entry(primary).or_insert(0) += 1;
+        debug_assert!(!self.may_write(primary), "a primary may be written to which a flip is queued");
     }
 
     /// A queued flip is carried out on a display. Returns what the display showed before.
@@ -41,7 +46,7 @@ impl<A: Copy + Ord> Flips<A> {
     /// When no flip to the primary is queued.
     pub fn show(&mut self, display: u32, primary: A) -> Option<A> {
         self.unqueue(primary);
-        self.shown.insert(display, primary)
+        self.begin(display, primary)
     }
 
     /// A queued flip is cancelled.
@@ -54,7 +59,9 @@ impl<A: Copy + Ord> Flips<A> {
 
     /// A display shows a primary from now on to which no flip was queued: its first one. Returns what it showed before.
     pub fn begin(&mut self, display: u32, primary: A) -> Option<A> {
-        self.shown.insert(display, primary)
+        let before = self.shown.insert(display, primary);
+        debug_assert!(!self.may_write(primary), "a primary may be written that display {display} shows");
+        before
     }
 
     /// A display is off. Returns what it showed.
@@ -80,6 +87,7 @@ impl<A: Copy + Ord> Flips<A> {
 
     fn unqueue(&mut self, primary: A) {
         let count = self.queued.get_mut(&primary).expect("a flip that is carried out or cancelled was queued");
+        debug_assert!(*count > 0, "a primary stands among the queued ones with no flip");
         *count -= 1;
         if *count == 0 {
             self.queued.remove(&primary);

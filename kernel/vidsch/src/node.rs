@@ -96,7 +96,9 @@ impl<C: Copy + Ord, P> Node<C, P> {
 
     /// The driver is to be asked for what the node has.
     fn ask(&mut self) -> PreemptionNumber {
-        self.asked_last = self.asked_last.next();
+        let before = self.asked_last;
+        self.asked_last = before.next();
+        debug_assert_ne!(self.asked_last, before, "two requests have one number");
         self.happens(Event::Ask(self.asked_last));
         self.asked_last
     }
@@ -118,7 +120,9 @@ impl<C: Copy + Ord, P> Nodes<C, P> {
 
     /// A context takes turns on a node from now on; its packets are held by this queue.
     pub fn enter(&mut self, context: C, node: NodeId, queue: QueueId) {
-        self.contexts.insert(queue, (context, node));
+        debug_assert!(usize::from(node.0) < self.nodes.len(), "{node:?} of {} takes no packets", self.nodes.len());
+        let before = self.contexts.insert(queue, (context, node));
+        debug_assert!(before.is_none(), "{queue:?} is of two contexts");
     }
 
     /// The context of this queue is gone. The caller has [dropped](Self::drop_of) its packets.
@@ -164,6 +168,8 @@ impl<C: Copy + Ord, P> Nodes<C, P> {
         if known.in_flight.len() >= terms.in_flight_max {
             return PagingStep::Wait;
         }
+        let known_id = kept.is_none_or(|id| !id.is_later_than(known.handed_last));
+        debug_assert!(known_id, "{kept:?} came back to {node:?}, and {:?} was given out last", known.handed_last);
         PagingStep::Start(kept.unwrap_or_else(|| known.handed_last.next()))
     }
 
@@ -196,6 +202,10 @@ impl<C: Copy + Ord, P> Nodes<C, P> {
     /// The driver has taken a packet under the id of the step.
     pub fn handed_over(&mut self, node: NodeId, id: PacketFenceId, of: PacketOf<C>, packet: P) {
         let known = self.node_mut(node);
+        debug_assert_ne!(id, PacketFenceId::default(), "{node:?} is handed no packet");
+        debug_assert_eq!(known.state, NodeState::Fed, "{node:?} is handed packet {id:?}");
+        let last = known.in_flight.back().map(|packet| packet.id);
+        debug_assert!(last.is_none_or(|last| id.is_later_than(last)), "{node:?} is handed {id:?} behind {last:?}");
         // A paging buffer that came back has the id of before.
         if id.is_later_than(known.handed_last) {
             known.handed_last = id;
@@ -222,6 +232,7 @@ impl<C: Copy + Ord, P> Nodes<C, P> {
             }
             is_kept
         });
+        debug_assert!(self.holder(node) != Some(context), "{node:?} has a packet of a context that was dropped");
     }
 
     /// The hardware has lost every packet, and will say nothing of any. Contexts and their times stay.

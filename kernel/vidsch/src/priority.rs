@@ -12,7 +12,7 @@ pub enum OwnPriority {
     Realtime(u8),
 }
 
-/// One context's priorities as calls have set them.
+/// One context's priorities as calls have set them: always within the bounds of `with_own` and `with_in_process`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextPriority {
     own: OwnPriority,
@@ -65,11 +65,16 @@ impl ContextPriority {
     /// The rank of a context with these priorities in a process of this class.
     // spec: sync §4.2
     pub fn rank(self, process: u64, class: u32) -> Rank {
+        debug_assert!(is_step(self.in_process), "{} steps among the contexts of a process", self.in_process);
         let rank = Rank { in_process: self.in_process, ..rank_of_class(process, class) };
         let steps = match self.own {
-            OwnPriority::Realtime(level) => return Rank { band: Band::Realtime, level, ..rank },
+            OwnPriority::Realtime(level) => {
+                debug_assert!(level <= REALTIME_LEVEL_MAX, "level {level} of {REALTIME_LEVEL_MAX}");
+                return Rank { band: Band::Realtime, level, ..rank };
+            }
             OwnPriority::Steps(steps) => steps,
         };
+        debug_assert!(is_step(steps), "{steps} steps beside the class");
         // The first step stays within what the class has anyway: only those above it, which are privileged, lift the band.
         let step = if steps == 1 { 0 } else { steps.signum() };
         let band = match (rank.band, step) {

@@ -10,6 +10,7 @@ use engine_time::Rank;
 pub(crate) struct Promises<F, C> {
     /// The promising context, by object, value and part.
     promised: BTreeMap<(F, u64, u64), C>,
+    /// The points of each part: every promise is one of them.
     by_part: BTreeMap<u64, Vec<(F, u64)>>,
 }
 
@@ -25,7 +26,8 @@ impl<F: Copy + Ord, C: Copy + Ord> Promises<F, C> {
         for (what, value) in &points {
             self.promised.insert((*what, *value, part), who);
         }
-        self.by_part.insert(part, points);
+        let before = self.by_part.insert(part, points);
+        debug_assert!(before.is_none(), "part {part} promises a second time");
     }
 
     /// The part's turn has come, or never will.
@@ -33,6 +35,11 @@ impl<F: Copy + Ord, C: Copy + Ord> Promises<F, C> {
         for (what, value) in self.by_part.remove(&part).unwrap_or_default() {
             self.promised.remove(&(what, value, part));
         }
+        debug_assert!(
+            !self.by_part.is_empty() || self.promised.is_empty(),
+            "part {part} was the last, and {} promises are left",
+            self.promised.len()
+        );
     }
 
     /// The contexts that promised the least value at or above this one.
@@ -66,6 +73,11 @@ pub(crate) fn inherit<C: Copy + Ord>(ranks: &mut BTreeMap<C, Rank>, waits: &[(C,
             return;
         }
     }
+    let lower = |(waiter, keeper): &(C, C)| match (ranks.get(waiter), ranks.get(keeper)) {
+        (Some(waiter), Some(keeper)) => keeper.raised_for(*waiter) != *keeper,
+        _ => false,
+    };
+    debug_assert!(!waits.iter().any(lower), "{} rounds have not raised every keeper to its waiters", waits.len());
 }
 
 #[cfg(test)]

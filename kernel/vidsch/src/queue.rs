@@ -1,5 +1,10 @@
 //! One queue: its packets in order, what is in flight, its state. It knows nothing of other queues; `queues` holds
 //! them and is the only caller.
+//!
+//! # Invariants
+//! - No more is in flight than may be.
+//! - A failed queue holds no packet that was not started.
+//! - Of a queue for user-mode submission no packet is seen.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -52,6 +57,16 @@ impl<P, F> Queue<P, F> {
         Ok(())
     }
 
+    /// What holds between the fields after each change.
+    pub(crate) fn assert_sound(&self) {
+        let (in_flight, max) = (self.in_flight, self.in_flight_max);
+        debug_assert!(max == 0 || in_flight <= max, "{in_flight} works are in flight, and at most {max} may be");
+        let held = self.packets.len();
+        debug_assert!(self.state != QueueState::Failed || held == 0, "a failed queue holds {held} packets");
+        let seen = self.unfinished();
+        debug_assert!(self.kind != QueueKind::User || seen == 0, "{seen} packets are on a queue that takes none");
+    }
+
     pub(crate) fn submit(&mut self, packet: Packet<P, F>, packets_max: usize) -> Result<(), SubmitError> {
         self.may_submit(1, packets_max)?;
         self.packets.push_back(packet);
@@ -79,7 +94,10 @@ impl<P, F> Queue<P, F> {
                 self.happens(Event::WaitTaken);
                 Step::Wait(points)
             }
-            Packet::Signal(points) => Step::Signal(points),
+            Packet::Signal(points) => {
+                debug_assert_eq!(self.in_flight, 0, "a signal comes out before works that were started");
+                Step::Signal(points)
+            }
             Packet::Software(what, turn) => {
                 if turn == SoftwareTurn::Holds {
                     self.happens(Event::WaitTaken);
@@ -105,6 +123,9 @@ impl<P, F> Queue<P, F> {
     }
 
     fn start(&mut self, work: P) -> Step<P, F> {
+        debug_assert!(self.has_room(), "a work starts beside {} of at most {}", self.in_flight, self.in_flight_max);
+        let stopped = !matches!(self.state, QueueState::Ready | QueueState::Waiting);
+        debug_assert!(!stopped, "a work starts on a queue in {:?}", self.state);
         self.in_flight = self.in_flight.checked_add(1).expect("fewer than 2^32 works in flight on one queue");
         Step::Start(work)
     }
@@ -132,13 +153,20 @@ impl<P, F> Queue<P, F> {
 
     pub(crate) fn fail(&mut self) -> Vec<Packet<P, F>> {
         self.happens(Event::Fail);
+        let held = self.held();
         let (preempted, packets) = (mem::take(&mut self.preempted), mem::take(&mut self.packets));
-        preempted.into_iter().map(Packet::Work).chain(packets).collect()
+        let all: Vec<_> = preempted.into_iter().map(Packet::Work).chain(packets).collect();
+        debug_assert_eq!(all.len(), held, "what was held comes back when a queue fails");
+        all
     }
 
     pub(crate) fn happens(&mut self, event: Event) {
-        self.state =
-            self.state.after(event).unwrap_or_else(|| panic!("{event:?} cannot happen to a queue in {:?}", self.state));
+        let before = self.state;
+        self.state = before.after(event).unwrap_or_else(|| panic!("{event:?} cannot happen to a queue in {before:?}"));
+        let now = self.state;
+        debug_assert!(before != QueueState::Failed || now == before, "a failed queue is {now:?} after {event:?}");
+        let begins = !before.is_waiting() && now.is_waiting();
+        debug_assert_eq!(begins, event == Event::WaitTaken, "only a wait that is taken has a queue wait: {before:?}");
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -155,6 +183,9 @@ impl<P, F> Queue<P, F> {
     }
 
     pub(crate) fn into_packets(self) -> Vec<Packet<P, F>> {
-        self.preempted.into_iter().map(Packet::Work).chain(self.packets).collect()
+        let held = self.held();
+        let all: Vec<_> = self.preempted.into_iter().map(Packet::Work).chain(self.packets).collect();
+        debug_assert_eq!(all.len(), held, "what was held comes back when a queue is destroyed");
+        all
     }
 }

@@ -1,5 +1,10 @@
 //! All queues of one adapter by id: their packets come out here as they fall due. `queue` holds the rules of one queue; the crate's
 //! documentation says when to call which method. Nodes that take turns of packets are none of its business (`turn`).
+//!
+//! # Invariants
+//! - `holding` has exactly the queues that hold packets.
+//! - `unfinished` is the sum over the queues of an owner, and has no owner with 0.
+//! - Every queue's number is below `created`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +65,9 @@ impl<P, F: Copy + Ord> Queues<P, F> {
     pub fn create_queue(&mut self, node: NodeId, kind: QueueKind, in_flight_max: u32) -> QueueId {
         let id = QueueId(self.created);
         self.created += 1;
-        self.queues.insert(id, Queue::new(node, kind, in_flight_max));
+        let before = self.queues.insert(id, Queue::new(node, kind, in_flight_max));
+        debug_assert!(before.is_none(), "{id:?} was given out before");
+        debug_assert!(!self.holding.contains(&id), "{id:?} is new, and stands among those that hold packets");
         id
     }
 
@@ -71,7 +78,8 @@ impl<P, F: Copy + Ord> Queues<P, F> {
     /// Here and in every method that takes a queue: if the queue was destroyed.
     pub fn destroy_queue(&mut self, queue: QueueId) -> Unstarted<P, F> {
         let gone = self.queues.remove(&queue).unwrap_or_else(|| stale(queue));
-        self.holding.remove(&queue);
+        let held = self.holding.remove(&queue);
+        debug_assert_eq!(held, gone.held() > 0, "{queue:?} holds {} packets, and is known otherwise", gone.held());
         count(&mut self.unfinished, gone.owner, gone.unfinished(), 0);
         Unstarted::new(gone.into_packets())
     }
@@ -89,7 +97,9 @@ impl<P, F: Copy + Ord> Queues<P, F> {
 
     /// Packets that the queues of an owner hold, and works that were started and have not completed.
     pub fn unfinished_of(&self, owner: u32) -> u64 {
-        self.unfinished.get(&owner).copied().unwrap_or(0)
+        let known = self.unfinished.get(&owner).copied();
+        debug_assert!(known != Some(0), "owner {owner} has an entry for no packet");
+        known.unwrap_or(0)
     }
 
     /// Puts a packet at the queue's end. A suspended queue takes it, too.
@@ -231,6 +241,15 @@ impl<P, F: Copy + Ord> Queues<P, F> {
             (1.., 0) => drop(self.holding.remove(&id)),
             _ => {}
         }
+        queue.assert_sound();
+        let (held, known) = (queue.held(), self.holding.contains(&id));
+        debug_assert_eq!(held > 0, known, "{id:?} holds {held} packets, and is known otherwise");
+        let owned = queue.owner.map(|owner| self.unfinished.get(&owner).copied().unwrap_or(0));
+        let unfinished = queue.unfinished();
+        debug_assert!(
+            owned.is_none_or(|all| unfinished <= all),
+            "{unfinished} packets on {id:?}, and {owned:?} of all queues of its owner"
+        );
         result
     }
 }
@@ -239,6 +258,7 @@ impl<P, F: Copy + Ord> Queues<P, F> {
 fn count(unfinished: &mut BTreeMap<u32, u64>, owner: Option<u32>, before: u64, now: u64) {
     let Some(owner) = owner.filter(|_| before != now) else { return };
     let total = unfinished.entry(owner).or_default();
+    debug_assert!(before <= *total, "one queue had {before} packets, and all of owner {owner} had {total}");
     *total = *total - before + now;
     if *total == 0 {
         unfinished.remove(&owner);

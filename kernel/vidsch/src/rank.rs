@@ -70,6 +70,8 @@ impl<A: Copy + Ord, C: Copy + Ord + std::fmt::Debug> Ranks<A, C> {
         let ranked = Ranked { priority: ContextPriority::default(), process, class, told: None };
         let before = self.contexts.insert(context, ranked);
         assert!(before.is_none(), "{context:?} enters once");
+        let waits = self.waits.values().any(|(waiter, _)| *waiter == context);
+        debug_assert!(!waits, "{context:?} has just entered, and waits");
     }
 
     /// A context was destroyed, with its queues.
@@ -118,6 +120,7 @@ impl<A: Copy + Ord, C: Copy + Ord + std::fmt::Debug> Ranks<A, C> {
 
     /// A queue of a context waits for these.
     pub fn awaits(&mut self, queue: QueueId, context: C, points: Vec<(A, u64)>) {
+        debug_assert!(self.contexts.contains_key(&context), "{context:?} waits, and has not entered");
         self.waits.insert(queue, (context, points));
     }
 
@@ -129,6 +132,7 @@ impl<A: Copy + Ord, C: Copy + Ord + std::fmt::Debug> Ranks<A, C> {
     /// Notes that `part`, in a queue of this context, will signal these values.
     // spec: sync §4.2
     pub fn promise(&mut self, part: u64, context: C, points: Vec<(A, u64)>) {
+        debug_assert!(self.contexts.contains_key(&context), "{context:?} promises, and has not entered");
         self.promises.promise(part, context, points);
     }
 
@@ -159,6 +163,7 @@ impl<A: Copy + Ord, C: Copy + Ord + std::fmt::Debug> Ranks<A, C> {
             let own = ranked.own();
             let Some(told) = &mut ranked.told else { continue };
             let rank = raised.get(context).copied().unwrap_or(own);
+            debug_assert_eq!(rank.raised_for(own), rank, "{context:?} ranks below itself by those that wait for it");
             self.has_inherited_priority |= rank != own;
             if *told != rank {
                 *told = rank;

@@ -126,6 +126,8 @@ impl<D: Copy + Ord, C: Copy + Ord, F: Copy> Suspensions<D, C, F> {
         self.quiesce(device, reason);
         if ran {
             self.last += 1;
+            let before = self.pending.back().map(|pending| pending.number.0);
+            debug_assert!(before < Some(self.last), "suspension {} is new, and {before:?} is pending", self.last);
             return Suspend::Issue(SuspensionNumber(self.last));
         }
         self.point_of(device).map_or(Suspend::AlreadyQuiesced, Suspend::Pending)
@@ -133,6 +135,7 @@ impl<D: Copy + Ord, C: Copy + Ord, F: Copy> Suspensions<D, C, F> {
 
     /// A device on which nothing executes is quiesced by this alone: it is new, or lost.
     pub fn quiesce(&mut self, device: D, reason: SuspendReasons) {
+        debug_assert!(!reason.is_empty(), "a device is kept off the hardware for no reason");
         *self.reasons.entry(device).or_default() |= reason;
     }
 
@@ -143,6 +146,7 @@ impl<D: Copy + Ord, C: Copy + Ord, F: Copy> Suspensions<D, C, F> {
     pub fn issued(&mut self, number: SuspensionNumber, device: D, contexts: BTreeSet<C>, no_timeout: bool) {
         assert!(self.pending.back().is_none_or(|last| last.number < number), "suspensions are issued in their order");
         assert!(self.is_suspended(device), "a device is asked to leave only while there is a reason");
+        debug_assert!(number.0 <= self.last, "number {} is issued, and {} is the last", number.0, self.last);
         self.pending.push_back(Suspension { number, device, contexts, waited_ns: 0, again: false, no_timeout });
     }
 
@@ -187,6 +191,8 @@ impl<D: Copy + Ord, C: Copy + Ord, F: Copy> Suspensions<D, C, F> {
         while self.pending.front().is_some_and(|pending| pending.contexts.is_empty()) {
             reached = self.pending.pop_front().map(|pending| pending.number);
         }
+        let left = self.pending.front().map(|pending| pending.number);
+        debug_assert!(left.is_none() || reached < left, "{reached:?} is reached, and {left:?} is pending");
         reached.map(|number| self.point(number))
     }
 
@@ -194,6 +200,7 @@ impl<D: Copy + Ord, C: Copy + Ord, F: Copy> Suspensions<D, C, F> {
     #[must_use = "its contexts are resumed then"]
     pub fn resume(&mut self, device: D, reason: SuspendReasons) -> bool {
         let Some(reasons) = self.reasons.get_mut(&device) else { return false };
+        debug_assert!(!reasons.is_empty(), "a device is kept off the hardware for no reason");
         reasons.remove(reason);
         let runs = reasons.is_empty();
         if runs {
@@ -282,6 +289,7 @@ impl<D: Copy + Ord, C: Copy + Ord, F: Copy> Suspensions<D, C, F> {
     }
 
     fn point(&self, number: SuspensionNumber) -> FencePoint<F> {
+        debug_assert!(number.0 <= self.last, "number {} is signalled, and {} is the last", number.0, self.last);
         FencePoint { fence: self.fence.expect("the first suspension brought its fence"), value: number.0 }
     }
 }

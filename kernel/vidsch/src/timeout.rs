@@ -23,7 +23,9 @@
 //! `R` names a packet that a node runs, `Q` a hardware queue, `C` a context that may be hung.
 //!
 //! # Invariants
-//! - A next look is due only where there is a delay.
+//! - A next look is due only where there is a delay, and at a look's share behind the last one.
+//! - Looks for waits are to come only where there is a delay, and no more than one delay has.
+//! - A queue was asked only after it stood for the delay.
 //! - The node of a reset that is prepared stood in no other's group when it came: [`Timeouts::hung`] is asked only for such a node.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,6 +168,8 @@ impl<R: Copy + Ord, Q: Copy + Ord, C: Copy> Timeouts<R, Q, C> {
 
     /// Whether fences with waiters are to be looked at.
     pub fn watches_waits(&self) -> bool {
+        debug_assert!(self.waits <= LOOKS, "{} looks are to come, and a delay has {LOOKS}", self.waits);
+        debug_assert!(self.waits == 0 || self.is_on(), "{} looks are to come without a delay", self.waits);
         self.waits > 0
     }
 
@@ -178,10 +182,13 @@ impl<R: Copy + Ord, Q: Copy + Ord, C: Copy> Timeouts<R, Q, C> {
             self.looked_ns = now_ns;
             self.look_ns = Some(now_ns + share(delay_ns));
         }
+        let (looked, next) = (self.looked_ns, self.look_ns);
+        debug_assert!(next.is_none_or(|next| looked < next), "a look at {next:?} ns behind one at {looked} ns");
     }
 
     /// When to look.
     pub fn deadline_ns(&self) -> Option<u64> {
+        debug_assert!(self.look_ns.is_none() || self.is_on(), "a look is due at {:?} without a delay", self.look_ns);
         self.look_ns
     }
 
@@ -194,6 +201,7 @@ impl<R: Copy + Ord, Q: Copy + Ord, C: Copy> Timeouts<R, Q, C> {
     // spec: sync §4.4
     pub fn begin_look(&mut self, now_ns: u64) -> Option<Passed> {
         let delay_ns = self.delay_ns.filter(|_| self.is_due(now_ns))?;
+        debug_assert!(self.looked_ns < now_ns, "a look at {now_ns} ns behind one at {} ns", self.looked_ns);
         self.look_ns = None;
         self.waits = self.waits.saturating_sub(1);
         Some(Passed { passed_ns: now_ns.saturating_sub(self.looked_ns).min(share(delay_ns)), delay_ns })
@@ -217,6 +225,12 @@ impl<R: Copy + Ord, Q: Copy + Ord, C: Copy> Timeouts<R, Q, C> {
             if before.is_some() && !seen.suspended {
                 now.still_ns += passed.passed_ns;
             }
+            debug_assert!(
+                !now.asked || now.still_ns >= passed.delay_ns,
+                "a queue was asked that stood for {} of {} ns",
+                now.still_ns,
+                passed.delay_ns
+            );
             if now.still_ns >= passed.delay_ns && !now.asked {
                 now.asked = true;
                 devices.insert(seen.device);

@@ -62,6 +62,7 @@ impl<C: Copy + Ord> NodeTime<C> {
     /// Decides which context's packet the node takes next, or which one gives way.
     // spec: sync §4.1, sync §4.2, sync §4.3
     pub(crate) fn next_turn(&mut self, now_ns: u64, node: Occupied<C>, ready: &[Contender<C>]) -> NodeDecision<C> {
+        debug_assert!(node.holder.is_none() || node.in_flight > 0, "a context holds a node that has no packet");
         let idle = NodeDecision::Wait { again_ns: None };
         if let Some(holder) = node.holder.filter(|_| node.must_quiesce) {
             self.0.passes(now_ns, Some(holder));
@@ -74,7 +75,11 @@ impl<C: Copy + Ord> NodeTime<C> {
         }
         let verdict = self.0.ask(now_ns, node.holder, ready);
         match verdict.who {
-            Who::Takes(context) => NodeDecision::Start(context),
+            Who::Takes(context) => {
+                debug_assert!(!full, "a packet goes to a node with {} of {}", node.in_flight, node.in_flight_max);
+                debug_assert!(node.holder.is_none(), "a context takes a node that another one holds");
+                NodeDecision::Start(context)
+            }
             Who::GivesWay { to, from_ns } if from_ns <= now_ns && node.preemptible => NodeDecision::Preempt(to),
             Who::KeepsIt => {
                 let more = node.holder.filter(|holder| ready.iter().any(|one| one.context == holder.context));

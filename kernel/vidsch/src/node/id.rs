@@ -10,7 +10,9 @@ pub struct PacketFenceId(pub u32);
 impl PacketFenceId {
     /// The id that is given out behind this one.
     pub(super) fn next(self) -> PacketFenceId {
-        PacketFenceId(self.0.wrapping_add(1).max(1))
+        let next = PacketFenceId(self.0.wrapping_add(1).max(1));
+        debug_assert!(next.is_later_than(self), "{next:?} is given out behind {self:?}");
+        next
     }
 
     /// Whether this one was given out behind another.

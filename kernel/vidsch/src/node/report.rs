@@ -44,10 +44,14 @@ pub enum AfterReset<C> {
 impl<C: Copy + Ord, P> Node<C, P> {
     /// A packet is done, and what was handed over before it. Takes that out.
     fn done_up_to(&mut self, id: PacketFenceId) -> Vec<InFlight<C, P>> {
+        let last = self.handed_last;
+        debug_assert!(!id.is_later_than(last), "{id:?} is done, and {last:?} was given out last");
         self.completed_last = id;
         self.dropped.retain(|dropped| dropped.is_later_than(id));
         let done = self.in_flight.iter().take_while(|packet| !packet.id.is_later_than(id)).count();
-        self.in_flight.drain(..done).collect()
+        let done = self.in_flight.drain(..done).collect();
+        debug_assert!(self.find(id).is_none(), "{id:?} is done, and in flight");
+        done
     }
 
     /// Whether the driver may report a packet: the node has it, or had it until its context was dropped.
@@ -66,6 +70,7 @@ impl<C: Copy + Ord, P> Node<C, P> {
             NodeState::Asked(asked) => return Err(AnswerBreach::OtherAsked(asked)),
             NodeState::Fed | NodeState::Answering(_) | NodeState::Resetting => return Err(AnswerBreach::NotAsked),
         }
+        debug_assert_eq!(number, self.asked_last, "the request that is pending is the last one");
         if self.may_be_last(last) {
             return Ok(());
         }
@@ -172,7 +177,8 @@ impl<C: Copy + Ord, P> Nodes<C, P> {
         }
         let began = known.in_flight.iter().take_while(|packet| !packet.id.is_later_than(last));
         let lost: Vec<_> = began.map(|packet| packet.of).collect();
-        let contexts = lost.iter().filter_map(PacketOf::context).collect();
+        let contexts: BTreeSet<C> = lost.iter().filter_map(PacketOf::context).collect();
+        debug_assert!(contexts.len() <= 1, "the packets of {} contexts are on {node:?}", contexts.len());
         let front = known.in_flight.front().map(|packet| packet.of);
         let then = match front {
             _ if lost.contains(&PacketOf::Paging) => AfterReset::PagingLost,
@@ -182,6 +188,11 @@ impl<C: Copy + Ord, P> Nodes<C, P> {
             }
             _ => AfterReset::GoesOn,
         };
+        debug_assert!(
+            !matches!(then, AfterReset::Spared(_) | AfterReset::HungAgain) || contexts.is_empty(),
+            "{node:?} has lost nothing, and packets of {} contexts",
+            contexts.len()
+        );
         Ok(Aborted { contexts, then })
     }
 }

@@ -70,6 +70,7 @@ impl<R: Copy + Ord, Q: Copy + Ord, C: Copy> Timeouts<R, Q, C> {
     /// If the node is prepared with another: the reset of that one decides about it.
     // spec: sync §4.4, sync §5
     pub fn hung(&mut self, now_ns: u64, node: NodeId, hung: Hung<C>, group: u64) -> HungStep {
+        debug_assert!(node.0 < 64, "{node:?} has no bit in a group");
         assert!(!self.is_preparing(node), "a node is hung that another reset decides about");
         let there = u64::MAX >> (64 - self.nodes.clamp(1, 64));
         if group & !there != 0 || group >> node.0 & 1 == 0 {
@@ -78,6 +79,7 @@ impl<R: Copy + Ord, Q: Copy + Ord, C: Copy> Timeouts<R, Q, C> {
         if group == 1 << node.0 {
             return HungStep::Reset;
         }
+        debug_assert!(group.count_ones() > 1, "{node:?} is prepared for a reset of {group:#b}, itself alone");
         self.preparing.push(Preparation { node, hung, group, until_ns: now_ns + GROUP_NS });
         HungStep::Prepare(nodes_of(group).collect())
     }
@@ -92,6 +94,7 @@ impl<R: Copy + Ord, Q: Copy + Ord, C: Copy> Timeouts<R, Q, C> {
         owes: impl Fn(NodeId) -> bool,
     ) -> Option<GroupEnd> {
         self.preparing.iter().find_map(|known| {
+            debug_assert!(known.group >> known.node.0 & 1 == 1, "{:?} is not in {:#b}", known.node, known.group);
             if !owes_room(known.node, known.hung) {
                 return Some(GroupEnd::CalledOff(known.node));
             }
@@ -104,6 +107,8 @@ impl<R: Copy + Ord, Q: Copy + Ord, C: Copy> Timeouts<R, Q, C> {
     /// The preparation for a node is over and carried out. Answers with whether it was the last: what was kept off the engines goes on.
     #[must_use = "what was kept off goes on"]
     pub fn group_ended(&mut self, node: NodeId) -> bool {
+        let for_it = self.preparing.iter().filter(|other| other.node == node).count();
+        debug_assert!(for_it <= 1, "{for_it} resets of {node:?} are prepared");
         self.preparing.retain(|other| other.node != node);
         self.preparing.is_empty()
     }

@@ -27,7 +27,7 @@ pub enum RingStep {
     Hung,
 }
 
-/// The state of the watch over the ring.
+/// The state of the watch over the ring. It stands only at a progress, and only where it stands was it asked in vain.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RingWatch {
     /// The progress at which it stands, and how long it has.
@@ -69,6 +69,11 @@ impl<R: Copy + Ord, Q: Copy + Ord, C: Copy> Timeouts<R, Q, C> {
     // spec: sync §4.4
     pub fn ring(&mut self, passed: Passed, reached: Option<u64>, owes_answer: bool, by_packets: bool) -> RingStep {
         let ring = &mut self.ring;
+        debug_assert!(ring.reached.is_some() || ring.still_ns == 0, "it stood for {} ns nowhere", ring.still_ns);
+        debug_assert!(
+            ring.reached.is_some() || ring.asked != Asked::InVain,
+            "it was asked in vain, and stands nowhere"
+        );
         if reached.is_none() || reached != ring.reached {
             // The answer to what was asked still counts for the next one.
             let asked = if owes_answer && ring.asked != Asked::InVain { ring.asked } else { Asked::No };
