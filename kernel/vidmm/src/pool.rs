@@ -86,6 +86,7 @@ impl FramePool {
             pool.free = 0;
             pool.give(run);
         }
+        debug_assert_eq!(pool.free, pool.capacity, "a new pool has every page free");
         pool
     }
 
@@ -94,6 +95,8 @@ impl FramePool {
     pub fn emptied(&self) -> Self {
         let mut pool = FramePool::new(self.whole);
         self.excluded.iter().for_each(|run| pool.exclude(*run));
+        debug_assert_eq!(pool.capacity, self.capacity, "the same runs are excluded");
+        debug_assert_eq!(pool.free, pool.capacity, "an emptied pool has every page free");
         pool
     }
 
@@ -140,6 +143,7 @@ impl FramePool {
             return Some(self.cut_front(found, free, pages));
         }
         let (found, at) = self.aligned_fit(pages, alignment)?;
+        debug_assert!(at.is_multiple_of(alignment), "a run at page {at}, and not at a multiple of {alignment}");
         self.cut(found, at, pages);
         Some(run(at, pages))
     }
@@ -158,6 +162,7 @@ impl FramePool {
     pub fn exclude(&mut self, wanted: PageRun) {
         self.take_exact(wanted);
         self.capacity -= wanted.count.0;
+        debug_assert!(self.free <= self.capacity, "{} pages are free of {}", self.free, self.capacity);
         self.excluded.push(wanted);
     }
 
@@ -301,6 +306,7 @@ impl FramePool {
     /// Takes the first pages of a free run that has left its bin: what nearly every request does.
     #[inline(always)]
     fn cut_front(&mut self, found: u32, free: FreeRun, pages: u64) -> PageRun {
+        debug_assert!(0 < pages && pages <= free.count, "{pages} pages are taken from the front of {free:?}");
         let taken = run(free.first, pages);
         self.boundaries.remove(free.first);
         if pages < free.count {
@@ -321,6 +327,7 @@ impl FramePool {
     fn cut(&mut self, found: u32, at: u64, pages: u64) {
         let free = self.bins.leave(found);
         let end = at + pages;
+        debug_assert!(free.first <= at && end <= free.end(), "{pages} pages from page {at} are taken out of {free:?}");
         let (keeps_front, keeps_back) = (at > free.first, end < free.end());
         // The front stays under its own first page, or the entry there is removed.
         if keeps_front {

@@ -111,7 +111,10 @@ impl Bins {
     #[inline(always)]
     pub fn number(&mut self) -> u32 {
         match self.unused.pop() {
-            Some(run) => run,
+            Some(run) => {
+                debug_assert_eq!(self.get(run).count, 0, "run {run} is given a second time");
+                run
+            }
             None => self.new_number(),
         }
     }
@@ -128,6 +131,7 @@ impl Bins {
     /// The number is not needed any more; its run has left its bin.
     #[inline(always)]
     pub fn forget(&mut self, run: u32) {
+        debug_assert!(self.get(run).count > 0, "run {run} is forgotten twice");
         self.runs[run as usize - BINS].count = 0;
         self.unused.push(run);
     }
@@ -136,6 +140,11 @@ impl Bins {
     /// unpredictable.
     #[inline(always)]
     pub fn enter(&mut self, run: u32, first: u64, count: u64) {
+        debug_assert!(
+            count > 0 && first >= self.start,
+            "{count} pages from page {first}, in a pool from {}",
+            self.start
+        );
         let bin = self.bin_of(first, count);
         let Link { before: last, next: head } = self.links[bin];
         let lower = first < self.half;
@@ -155,6 +164,7 @@ impl Bins {
     pub fn leave(&mut self, run: u32) -> FreeRun {
         let Link { before, next } = self.links[run as usize];
         self.unlink(before, next);
+        debug_assert!(self.get(run).count > 0, "run {run} is in a bin, and has no page");
         self.get(run)
     }
 
@@ -169,6 +179,7 @@ impl Bins {
             return Some((run, self.leave(run)));
         }
         let run = self.links[found].next;
+        debug_assert!(self.get(run).count >= pages, "{:?} is no fit for {pages} pages", self.get(run));
         // The predecessor of the first of a ring is the bin itself. CAST: there are fewer bins than that.
         self.unlink(found as u32, self.links[run as usize].next);
         Some((run, self.get(run)))

@@ -117,6 +117,7 @@ impl Table {
     }
 
     fn set(&mut self, page: u64, run: u32) {
+        debug_assert!(run != NONE && page != VACANT, "run {run} stands under page {page}");
         let mut at = self.find(page);
         if self.slots[at].page == VACANT {
             if (self.len + 1) * 2 > self.slots.len() {
@@ -126,12 +127,14 @@ impl Table {
             self.len += 1;
         }
         self.slots[at] = Slot { page, run };
+        debug_assert!(self.len * 2 <= self.slots.len(), "{} entries in {} slots", self.len, self.slots.len());
     }
 
     fn remove(&mut self, page: u64) {
         let mask = self.slots.len() - 1;
         let mut hole = self.find(page);
         assert_eq!(self.slots[hole].page, page, "a run stands under both its boundaries");
+        debug_assert!(self.len > 0, "page {page} is removed from a table without entries");
         self.len -= 1;
         // Entries behind the hole move up, unless they would come before their homes.
         let mut next = (hole + 1) & mask;

@@ -72,6 +72,7 @@ impl Cleared {
             }
         }
         push(next, run.end(), false);
+        debug_assert_eq!(parts.iter().map(|part| part.0.count.0).sum::<u64>(), run.count.0, "the parts are the whole");
         parts
     }
 }
@@ -83,6 +84,9 @@ impl Ranges {
             self.0.remove(&from);
             (first, end) = (first.min(from), end.max(to));
         }
+        debug_assert!(first < end, "no page from page {first} to {end}");
+        let before = self.0.range(..first).next_back();
+        debug_assert!(before.is_none_or(|(_, to)| *to < first), "{before:?} touches page {first}");
         self.0.insert(first, end);
     }
 

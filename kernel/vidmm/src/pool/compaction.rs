@@ -96,9 +96,12 @@ impl FramePool {
             };
             let mut first = from.first;
             for to in targets {
+                let beside = to.end() <= hole.first || hole.end() <= to.first;
+                debug_assert!(beside, "what lies at {from:?} moves to {to:?}, in the hole {hole:?}");
                 moves.push(Relocation { movable: at, from: run(first, to.count.0), to });
                 first += to.count.0;
             }
+            debug_assert_eq!(first, from.end(), "all of {from:?} moves");
         }
         Some(moves)
     }

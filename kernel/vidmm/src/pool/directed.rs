@@ -27,6 +27,8 @@ impl FramePool {
         };
         // When no run anywhere is long enough, none is passed over in vain.
         let (found, at) = longest.then(|| self.walk(window, from_end, fit)).flatten()?;
+        debug_assert!(window.first <= at && at + pages <= window.end(), "{pages} pages at {at} are not in {window:?}");
+        debug_assert!(at.is_multiple_of(alignment), "a run at page {at}, and not at a multiple of {alignment}");
         self.cut(found, at, pages);
         Some(run(at, pages))
     }

@@ -42,6 +42,7 @@ impl Order {
                 known.remove(&page);
             }
         }
+        debug_assert_eq!(known.len(), bins.len(), "every free run is in the order once");
         known
     }
 }
