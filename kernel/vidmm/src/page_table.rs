@@ -162,6 +162,7 @@ impl PageTable {
         frames: &mut TableFrames,
     ) -> Result<Vec<Operation>, OutOfTables> {
         self.give_spare(frames);
+        debug_assert!(count > 0 && first + count <= self.geometry.space_pages(), "{count:#x} pages from {first:#x} on");
         if !self.resident {
             for (number, prefix) in self.absent(first, count) {
                 let mut table = Table::new(NOWHERE);
@@ -202,6 +203,7 @@ impl PageTable {
             operations.push(self.parent_entry(space, number, prefix, link));
             self.parent(number, prefix).used += 1;
         }
+        debug_assert!(taken.next().is_none(), "frames are taken for no table");
         self.count_leaves(first, count, |used, pages| *used += pages);
         Ok(operations)
     }
@@ -275,11 +277,13 @@ impl PageTable {
             operations.push(platform::update(space, first, count, entry));
             return;
         }
+        debug_assert!(self.resident, "entries of page {first:#x} are written in a table that is away");
         let shift = self.geometry.levels[0].table_shift;
         let (mut page, end, mut next) = (first, first + count, entry);
         while page < end {
             let stop = (((page >> shift) + 1) << shift).min(end);
             let table = &self.levels[0][&(page >> shift)];
+            debug_assert!(table.large.is_none(), "entries of page {page:#x} are written below a large page");
             let index = page & ((1 << shift) - 1);
             operations.push(leaf_update(space, table.address, (page, index, stop - page), next, false));
             next = next.advanced(stop - page);

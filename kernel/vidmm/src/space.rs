@@ -129,8 +129,10 @@ impl Space {
 
     /// Takes free pages.
     fn take(&mut self, run: PageRun, origin: Origin) {
+        debug_assert!(!run.count.is_zero(), "no page is taken from page {:#x} on", run.first);
         self.free.take(run);
-        self.ranges.insert(run.first, Range { end: run.end(), origin });
+        let before = self.ranges.insert(run.first, Range { end: run.end(), origin });
+        debug_assert!(before.is_none(), "page {:#x} was free, and taken by {before:?}", run.first);
     }
 
     /// Makes taken pages free, cutting ranges that reach beyond them. They show nothing any more.
@@ -149,6 +151,7 @@ impl Space {
             next = range.end;
         }
         self.free.give(run);
+        debug_assert!(self.is_free(run), "{run:?} is given back, and not free");
     }
 
     /// Makes pages free that a call took, like [`Space::give`]: those among them that are the driver's stay taken.
@@ -175,6 +178,9 @@ impl Space {
 
     /// Lets pages show something that show nothing.
     fn show(&mut self, first: u64, mapping: Mapping) {
+        debug_assert!(mapping.pages > 0, "{mapping:?} at page {first:#x} shows nothing");
+        let run = PageRun { first, count: Pages(mapping.pages) };
+        debug_assert!(self.pieces(run).is_empty(), "{run:?} shows something already, and is to show {mapping:?}");
         self.mapped.insert(first, mapping);
     }
 
@@ -214,6 +220,7 @@ impl Space {
                 tail: (tail > 0).then_some(stop),
             });
         }
+        debug_assert!(self.pieces(run).is_empty(), "{run:?} is vacated, and shows something");
         vacated
     }
 

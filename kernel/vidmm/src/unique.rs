@@ -36,6 +36,8 @@ impl UniqueProtections {
                 self.0.insert(end, (to, value));
             }
         }
+        let left = self.overlapping(first, end).next();
+        debug_assert!(left.is_none(), "pages {first} to {end} are taken away, and {left:?} is kept");
     }
 
     fn overlapping(&self, first: u64, end: u64) -> impl Iterator<Item = (u64, u64, u64)> + '_ {

@@ -114,6 +114,7 @@ impl PageTable {
         let shift = self.geometry.levels[0].table_shift;
         let prefix = page >> shift;
         let coarse = self.coarse_mut(prefix);
+        debug_assert!(coarse.dual.is_none(), "a pair of leaf tables is written as one");
         let from = page & ((1 << shift) - 1);
         let slots = (from / COARSE_PAGES) as usize..(from + count).div_ceil(COARSE_PAGES) as usize;
         if !is_coarse_run(page, count) || !can_be_coarse(&entry) {
@@ -223,6 +224,8 @@ pub(super) fn leaf_update(
     entry: LeafEntry,
     use_64kb: bool,
 ) -> Operation {
+    debug_assert!(count > 0, "no entry is written from page {page:#x} on");
+    debug_assert!(!use_64kb || is_coarse_run(index, count), "{count} entries from {index} on are no whole 64 KB");
     Operation::UpdatePageTable {
         space,
         level: 0,

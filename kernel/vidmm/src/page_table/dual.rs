@@ -17,7 +17,7 @@ use ddi::PteFlags;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun};
 
 use super::LeafEntry;
-use super::coarse::{COARSE_PAGES, can_be_coarse, leaf_update, why_converted};
+use super::coarse::{COARSE_PAGES, Coarse, can_be_coarse, leaf_update, why_converted};
 use super::large::LARGE_PAGES;
 use super::{PageTable, Table};
 use crate::operation::Operation;
@@ -32,6 +32,14 @@ pub(super) struct Beside {
     valid: Vec<u16>,
     /// The work that made pages of each 64 KB valid last, and which.
     written: Vec<(u64, u16)>,
+}
+
+impl Coarse {
+    /// Of each 64 KB only one of the two forms is valid.
+    fn assert_one_form(&self, slot: usize) {
+        let (coarse, fine) = (is_valid(&self.entries[slot]), self.dual.as_ref().map_or(0, |beside| beside.valid[slot]));
+        debug_assert!(!coarse || fine == 0, "64 KB in slot {slot} have a 64-KB entry and 4-KB entries {fine:#b}");
+    }
 }
 
 impl Beside {
@@ -60,6 +68,7 @@ fn is_valid(entry: &LeafEntry) -> bool {
 
 /// The bits of pages `from..from + count` of 64 KB.
 fn bits(from: u64, count: u64) -> u16 {
+    debug_assert!(count > 0 && from + count <= COARSE_PAGES, "{count} pages from page {from} of 64 KB");
     // CAST: at most 16 pages, of which none is beyond the sixteenth.
     (((1u32 << count) - 1) << from) as u16
 }
@@ -126,6 +135,7 @@ impl PageTable {
         };
         if use_64kb {
             coarse.entries[slot] = entry;
+            coarse.assert_one_form(slot);
             return Some(Piece { use_64kb, section });
         }
         if standing {
@@ -134,11 +144,13 @@ impl PageTable {
             let (va, size_bytes) = (GpuVa(first * PAGE_BYTES), COARSE_PAGES * PAGE_BYTES);
             batch.conversions.push(Conversion { space, va, size_bytes, cause: why_converted(page, count, &entry) });
         }
-        let beside = self.coarse_mut(page >> shift).dual.as_mut().expect("a pair");
+        let coarse = self.coarse_mut(page >> shift);
+        let beside = coarse.dual.as_mut().expect("a pair");
         match is_valid(&entry) {
             true => beside.valid[slot] |= bits,
             false => beside.valid[slot] &= !bits,
         }
+        coarse.assert_one_form(slot);
         Some(Piece { use_64kb, section })
     }
 
@@ -149,6 +161,8 @@ impl PageTable {
         let (prefix, index) = (page >> shift, page & ((1 << shift) - 1));
         let slot = (index / COARSE_PAGES) as usize;
         let coarse = self.coarse_mut(prefix);
+        debug_assert!(is_valid(&coarse.entries[slot]), "page {page:#x} has no 64-KB entry to be taken apart");
+        coarse.assert_one_form(slot);
         let entry = std::mem::replace(&mut coarse.entries[slot], LeafEntry::INVALID);
         coarse.dual.as_mut().expect("a pair").valid[slot] = u16::MAX;
         let (coarse, table) = (coarse.address, self.levels[0][&prefix].address);

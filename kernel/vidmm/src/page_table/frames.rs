@@ -258,6 +258,7 @@ pub(crate) fn reserve_of(policy: &Policy, levels: &[PageTableLevelDesc], id: Seg
         true => policy.paging_table_reserve.min(Pages(whole.0 / 8)),
         false => Pages::ZERO,
     };
+    debug_assert!(paging <= whole, "{paging:?} of the {whole:?} pages of a reserve are the paging process's");
     (whole - paging, paging)
 }
 
@@ -281,6 +282,7 @@ pub(crate) fn table_sources(
                 frames.reserves.push(cut(policy, segments, levels, (kind, id), system)?);
             }
         }
+        debug_assert_eq!(frames.homes.len(), levels.len(), "each level has its reserve");
         Ok(frames)
     };
     Ok(TableSources { process: source(SpaceKind::Process)?, paging: source(SpaceKind::Paging)? })

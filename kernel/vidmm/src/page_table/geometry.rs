@@ -47,9 +47,14 @@ impl Geometry {
                 alignment_pages: (u64::from(description.alignment_bytes) / PAGE_BYTES).max(1),
             }
         };
+        let levels: Vec<Level> = descriptions.iter().enumerate().map(level).collect();
+        let goes_on = |pair: &[Level]| pair[0].table_shift == pair[1].entry_shift;
+        debug_assert!(levels.windows(2).all(goes_on), "an entry covers what a table below it does: {levels:?}");
+        let roots = root_steps(descriptions, roots);
+        debug_assert!(roots.is_sorted_by_key(|step| step.entries), "the shortest root is the first: {roots:?}");
         Geometry {
-            levels: descriptions.iter().enumerate().map(level).collect(),
-            roots: root_steps(descriptions, roots),
+            levels,
+            roots,
             large: LargePages::new(caps.flags),
             coarse_pages: u64::from(caps.leaf_table_64kb_bytes) / PAGE_BYTES,
             dual: caps.flags.contains(GpuMmuFlags::DUAL_PTE_SUPPORTED),

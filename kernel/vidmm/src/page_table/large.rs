@@ -94,7 +94,9 @@ impl PageTable {
         let mut pte = entry.pte;
         pte.flags |= PteFlags::LARGE_PAGE;
         operations.push(self.parent_entry(space, 0, prefix, pte.into()));
-        self.levels[0].get_mut(&prefix).expect("it is covered").large = Some(entry);
+        let table = self.levels[0].get_mut(&prefix).expect("it is covered");
+        debug_assert!(table.used >= LARGE_PAGES, "a large page stands for {} mapped pages", table.used);
+        table.large = Some(entry);
     }
 
     /// The leaf table translates again, to the same pages; or to nothing, if all its entries are about to be written. Only

@@ -124,6 +124,7 @@ impl PageTable {
         let links = self.levels[root - 1].keys();
         operations.extend(links.map(|&prefix| self.parent_entry(space, root - 1, prefix, Pte::INVALID.into())));
         for (address, pages) in self.lower_places() {
+            debug_assert_ne!(address, NOWHERE, "a table of {space:?} leaves that is away");
             frames.give(address, pages);
         }
         let dual = self.dual;
@@ -152,7 +153,15 @@ impl PageTable {
         let mut operations = Vec::new();
         for number in (0..self.geometry.root_level()).rev() {
             let size = self.geometry.size(number);
+            let pairs = self.dual && number == 0;
             for table in self.levels[number].values_mut() {
+                debug_assert_eq!(table.address, NOWHERE, "a table of {space:?} comes back that is there");
+                debug_assert!(table.large.is_none(), "a large page of {space:?} stands for a table that is away");
+                debug_assert_eq!(
+                    table.coarse.is_some(),
+                    pairs,
+                    "what is away of {space:?} has 4-KB entries, or is a pair"
+                );
                 table.address = frames.take(size).expect("there is room for all");
                 if let Some(coarse) = &mut table.coarse {
                     let size = TableSize { pages: self.geometry.coarse_pages, ..size };

@@ -160,6 +160,8 @@ impl PageTable {
         let level = self.geometry.root_level();
         let (old, old_pages) = (self.root, self.root_pages());
         let NewRoot { step, address: new } = new;
+        debug_assert_ne!(new, old, "{space:?} gets the root that it has");
+        debug_assert_ne!(step, self.root_step, "{space:?} gets a root as long as the one that it has");
         (self.root, self.root_step) = (new, step);
         self.levels[level].get_mut(&0).expect("the root").address = new;
         self.fresh(space, level, 0, &mut batch.roots);
@@ -173,6 +175,11 @@ impl PageTable {
             }
         }
         let entries = self.root_entries();
+        let last = self.levels[level - 1].last_key_value().map(|(last, _)| *last);
+        debug_assert!(
+            last.is_none_or(|last| last < u64::from(entries)),
+            "{last:?} is beyond a root of {entries} entries"
+        );
         batch.roots.push(Operation::SwitchRoot { space, root: new, entries });
         let end = GpuVa(self.geometry.space_pages() * PAGE_BYTES - 1);
         batch.roots.push(Operation::FlushTlb { space, root: old, start: GpuVa::NULL, end });

@@ -42,6 +42,8 @@ impl AddressSpaces {
         (valid, native_fence): (Vec<(u64, u64)>, bool),
         batch: &mut Batch<F>,
     ) {
+        let inside = |piece: &Vacated| run.first <= piece.first && piece.first + piece.pages <= run.end();
+        debug_assert!(vacated.iter().all(inside), "{run:?} of {space:?} is concealed, and {vacated:?} was vacated");
         let entry = &mut self.spaces[space];
         let before = batch.invalidations.len();
         let invalid = LeafEntry { native_fence, ..LeafEntry::INVALID };

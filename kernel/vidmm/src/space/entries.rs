@@ -173,6 +173,7 @@ impl AddressSpaces {
 
     /// Makes entries valid.
     fn valid<F: Copy + Eq>(&mut self, space: SpaceId, piece: Piece, batch: &mut Batch<F>) {
+        debug_assert!(piece.pages > 0, "{piece:?} has no entry");
         let mut flags = PteFlags::VALID | self.writer.flags_of(piece.protection);
         let cacheable = piece.segment.is_system() && piece.cacheable;
         if cacheable && self.writer.flags.contains(GpuMmuFlags::CACHE_COHERENT_MEMORY_SUPPORTED) {

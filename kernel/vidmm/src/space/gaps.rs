@@ -92,6 +92,7 @@ impl Gaps {
         // The window's begin cuts the gap that it lies in, and no other.
         let cut = self.below(minimum, look).and_then(|gap| wish.fits(Gap { first: minimum, ..gap }));
         let at = cut.or_else(|| lowest(self.root.as_deref(), minimum, &wish, look))?;
+        debug_assert!(minimum <= at && at.is_multiple_of(alignment), "{at:#x}, from {minimum:#x} by {alignment:#x}");
         // No lower address fits: if this one ends beyond the window, so do all.
         (at.checked_add(pages)? <= maximum).then_some(at)
     }
@@ -105,7 +106,9 @@ impl Gaps {
         let (minimum, maximum) = window;
         let wish = Wish { pages, alignment, class: self.class_of(alignment) };
         // No higher address fits: if this one begins before the window, so do all.
-        highest(self.root.as_deref(), maximum, &wish, look).filter(|at| *at >= minimum)
+        let found = highest(self.root.as_deref(), maximum, &wish, look);
+        debug_assert!(found.is_none_or(|at| at + pages <= maximum), "{found:?}, {pages} pages below {maximum:#x}");
+        found.filter(|at| *at >= minimum)
     }
 
     /// The gap that begins last of those that begin at or below a page.
@@ -139,6 +142,8 @@ impl Gaps {
 
     /// Frees pages that are taken. Gaps that they touch become one with them.
     pub fn give(&mut self, run: PageRun) {
+        let free = self.at_or_below(run.end().saturating_sub(1)).filter(|gap| gap.end > run.first);
+        debug_assert!(free.is_none(), "{run:?} is freed, and free in {free:?}");
         let mut whole = Gap { first: run.first, end: run.end() };
         if let Some(before) = self.at_or_below(run.first).filter(|before| before.end == run.first) {
             self.remove(before.first);
@@ -169,6 +174,7 @@ impl Gaps {
     }
 
     fn insert(&mut self, gap: Gap) {
+        debug_assert!(gap.first < gap.end, "{gap:?} has no page");
         self.root = Some(with(self.root.take(), gap, &self.alignments));
     }
 

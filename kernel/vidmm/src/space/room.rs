@@ -166,6 +166,7 @@ impl AddressSpaces {
 
     /// Brings tables back that are away, their entries invalid; their way was cleared. Answers with their bytes.
     pub fn restore_tables<F: Copy + Eq>(&mut self, id: SpaceId, batch: &mut Batch<F>) -> u64 {
+        debug_assert!(self.away > 0, "the tables of {id:?} come back, and none are away");
         self.away -= 1;
         let space = &mut self.spaces[id];
         let made = space.table.restore(id, self.frames.of(space.kind)).expect("their way was cleared");

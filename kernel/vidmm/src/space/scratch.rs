@@ -133,6 +133,8 @@ impl AddressSpaces {
 
     /// Forgets the translations of a slot.
     pub fn scratch_flush(&self, space: SpaceId, slot: ScratchSlot) -> Operation {
+        let bytes = slot.second.0 - slot.first.0;
+        debug_assert_eq!(bytes, self.scratch.window.bytes(), "the windows of {slot:?} stand one behind the other");
         let end = GpuVa(slot.second.0 + self.scratch.window.bytes() - 1);
         Operation::FlushTlb { space, root: self.spaces[space].table.root(), start: slot.first, end }
     }

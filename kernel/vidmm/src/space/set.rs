@@ -135,7 +135,10 @@ impl AddressSpaces {
             || self.geometry.is_platforms();
         let gone = self.spaces.remove(space);
         assert!(gone.mapped.is_empty(), "what a space shows is concealed before its end");
-        self.away -= usize::from(!gone.table.is_resident());
+        let away = !gone.table.is_resident();
+        debug_assert!(!away || gone.kind == SpaceKind::Process, "the tables of the paging process {space:?} are away");
+        debug_assert!(!away || self.away > 0, "the tables of {space:?} are away, and none are counted");
+        self.away -= usize::from(away);
         // Without the explicit rule a flush of the whole space says everything that the entries would say.
         if !explicit {
             batch.invalidations.clear();

@@ -249,7 +249,8 @@ impl<F: Copy + Eq> VidMm<F> {
         match shown {
             Shown::Allocation(id, from) => {
                 let allocation = &mut self.allocations[id];
-                allocation.mappings.insert((space, run.first));
+                let new = allocation.mappings.insert((space, run.first));
+                debug_assert!(new, "{id:?} was shown at {run:?} of {space:?}, and is again");
                 allocation.unique.note(from, from + run.count.0, protection.driver);
                 if copied {
                     return Ok(());
@@ -313,10 +314,12 @@ impl<F: Copy + Eq> VidMm<F> {
             let Shown::Allocation(id, _) = piece.shown else { continue };
             let mappings = &mut self.allocations[id].mappings;
             if !piece.head {
-                mappings.remove(&(space, piece.whole));
+                let known = mappings.remove(&(space, piece.whole));
+                debug_assert!(known, "{id:?} does not know {piece:?} of {space:?}");
             }
             if let Some(tail) = piece.tail {
-                mappings.insert((space, tail));
+                let new = mappings.insert((space, tail));
+                debug_assert!(new, "{id:?} is shown twice at page {tail:#x} of {space:?}");
             }
         }
     }

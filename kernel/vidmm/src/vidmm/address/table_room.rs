@@ -195,6 +195,7 @@ impl<F: Copy + Eq> VidMm<F> {
     fn evict_tables(&mut self, victims: &[SpaceId], for_space: Option<SpaceId>, batch: &mut Batch<F>) {
         let not_before = self.clock.now_ns().saturating_add(self.policy.residency_quantum_ns);
         for &id in victims {
+            debug_assert_ne!(Some(id), for_space, "the tables of a space leave so that they find room");
             for device in self.processes.devices(id).collect::<Vec<_>>() {
                 if !self.is_suspended(device) {
                     self.suspend_now(device, batch);

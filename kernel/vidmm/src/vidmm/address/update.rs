@@ -332,6 +332,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 if self.check_part(allocation, from, period.min(run.count.0), protection.driver).is_err() {
                     return;
                 }
+                debug_assert!(run.count.0.is_multiple_of(period), "{period} pages again and again are no {run:?}");
                 for turn in 0..run.count.0 / period {
                     let part = PageRun { first: run.first + turn * period, count: Pages(period) };
                     sketch.set(part, Drawn::new(Some((Shown::Allocation(allocation, from), protection))));
@@ -375,5 +376,7 @@ fn without(run: PageRun, gone: &[PageRun]) -> Vec<PageRun> {
         };
         left = left.into_iter().flat_map(cut).filter(|part| !part.count.is_zero()).collect();
     }
+    let inside = |part: &PageRun| run.first <= part.first && part.end() <= run.end();
+    debug_assert!(left.iter().all(inside), "{left:?} is left of {run:?}");
     left
 }

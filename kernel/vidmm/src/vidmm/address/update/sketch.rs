@@ -37,6 +37,7 @@ pub(super) struct Sketch(BTreeMap<u64, (u64, Drawn)>);
 
 impl Sketch {
     pub fn set(&mut self, run: PageRun, drawn: Drawn) {
+        debug_assert!(!run.count.is_zero(), "nothing is drawn from page {:#x} on", run.first);
         let from = self.0.range(..=run.first).next_back().map_or(run.first, |(&first, _)| first);
         let hit: Vec<_> = self.0.range(from..run.end()).map(|(&first, &(pages, old))| (first, pages, old)).collect();
         for (first, pages, old) in hit.into_iter().filter(|(first, pages, _)| first + pages > run.first) {
