@@ -14,7 +14,8 @@ pub(crate) struct Extent {
     pub dirty: bool,
 }
 
-/// The resident extents of one allocation in one segment, ascending by page.
+/// The resident extents of one allocation in one segment, ascending by page. None is empty, no page is in two, and `pages` is their sum,
+/// which is no more than `whole`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extents {
     list: Vec<Extent>,
@@ -31,6 +32,7 @@ impl Extents {
 
     /// Whether all of it is here.
     pub fn are_whole(&self) -> bool {
+        debug_assert!(self.pages <= self.whole, "{} pages are resident of {}", self.pages, self.whole);
         self.pages == self.whole
     }
 
@@ -54,6 +56,7 @@ impl Extents {
             }
             next = extent.page + extent.count;
         }
+        debug_assert!(next <= self.whole, "page {next} is behind the last of {}", self.whole);
         if next < self.whole {
             gaps.push((next, self.whole - next));
         }
@@ -63,6 +66,7 @@ impl Extents {
     /// Adds extents; `added` is ascending and names pages that are not resident. Neighbours become one.
     pub fn add(&mut self, added: &[Extent]) {
         let old = std::mem::take(&mut self.list);
+        let expected = self.pages + added.iter().map(|extent| extent.count).sum::<u64>();
         let (mut left, mut right) = (old.into_iter().peekable(), added.iter().copied().peekable());
         self.pages = 0;
         while let Some(extent) = match (left.peek(), right.peek()) {
@@ -72,6 +76,7 @@ impl Extents {
         } {
             self.push(extent);
         }
+        debug_assert_eq!(self.pages, expected, "pages come, and none is lost or comes twice");
     }
 
     /// Takes the last `pages` pages out, in ascending order.
@@ -91,6 +96,7 @@ impl Extents {
             left -= count;
         }
         self.pages -= pages;
+        debug_assert_eq!(self.pages == 0, self.list.is_empty(), "{} pages are left in {:?}", self.pages, self.list);
         taken.reverse();
         taken
     }
@@ -99,7 +105,7 @@ impl Extents {
     pub fn clean_first(&mut self, pages: u64) -> Vec<Extent> {
         let mut cleaned = Vec::new();
         let mut left = pages;
-        self.pages = 0;
+        let before = std::mem::take(&mut self.pages);
         for extent in std::mem::take(&mut self.list) {
             let count = if extent.dirty { extent.count.min(left) } else { 0 };
             if count > 0 {
@@ -118,13 +124,18 @@ impl Extents {
                 self.push(rest);
             }
         }
+        debug_assert_eq!(self.pages, before, "a page that is made clean stays");
         cleaned
     }
 
     /// Moves the extents in `count` frames from `from` on to the frames from `to` on. Returns the moved extents.
     pub fn relocate(&mut self, from: u64, count: u64, to: u64) -> Vec<Extent> {
+        debug_assert!(
+            from + count <= to || to + count <= from,
+            "{count} frames move from {from} to {to}, over themselves"
+        );
         let mut moved = Vec::new();
-        self.pages = 0;
+        let before = std::mem::take(&mut self.pages);
         for extent in std::mem::take(&mut self.list) {
             let (low, high) = (extent.frame.max(from), (extent.frame + extent.count).min(from + count));
             if low >= high {
@@ -142,6 +153,7 @@ impl Extents {
             parts.into_iter().filter(|part| part.count > 0).for_each(|part| self.push(part));
             moved.push(there);
         }
+        debug_assert_eq!(self.pages, before, "a page that moves stays resident");
         moved
     }
 
@@ -157,6 +169,7 @@ impl Extents {
     }
 
     fn push(&mut self, extent: Extent) {
+        debug_assert!(extent.count > 0, "no page is resident from page {} on", extent.page);
         self.pages += extent.count;
         if let Some(last) = self.list.last_mut() {
             assert!(last.page + last.count <= extent.page, "a page has one frame");
@@ -197,6 +210,10 @@ impl PageSet {
             end = end.max(self.ranges[to - 1].1);
         }
         self.ranges.splice(from..to, [(first, end)]);
+        let before = from.checked_sub(1).map(|before| self.ranges[before].1);
+        debug_assert!(before.is_none_or(|before| before < first), "{before:?} touches page {first}");
+        let behind = self.ranges.get(from + 1).map(|behind| behind.0);
+        debug_assert!(behind.is_none_or(|behind| end < behind), "{behind:?} touches page {end}");
     }
 
     /// Cuts `first..first + count` into pieces `(first, count, inside)`.
@@ -219,6 +236,11 @@ impl PageSet {
         if next < end {
             pieces.push((next, end - next, false));
         }
+        debug_assert_eq!(
+            pieces.iter().map(|piece| piece.1).sum::<u64>(),
+            count,
+            "the pieces are the whole: {pieces:?}"
+        );
         pieces
     }
 }

@@ -140,7 +140,8 @@ impl HostAperture {
     ) -> Option<Option<WindowMap>> {
         if let Some(window) = self.windows.get_mut(&id) {
             if let Some(since) = window.kept_since.take() {
-                self.kept.remove(&since);
+                let kept = self.kept.remove(&since);
+                debug_assert_eq!(kept, Some(id), "the window of {id:?} is kept as another's");
             }
             return Some(None);
         }
@@ -152,12 +153,14 @@ impl HostAperture {
         while self.free.len() < wanted.len() || self.kept.len() > kept_max {
             let (_, other) = self.kept.pop_first().expect("kept pages were counted");
             let gone = self.windows.remove(&other).expect("what is kept is a window");
+            debug_assert!(gone.kept_since.is_some(), "the window of {other:?} goes, and is locked");
             self.free.extend(gone.pages.values());
             unmap.extend(gone.pages.values());
         }
         let window_pages: Vec<u32> = self.free.iter().copied().take(wanted.len()).collect();
         self.free.retain(|page| !window_pages.contains(page));
         let memory_pages: Vec<u64> = wanted.into_iter().collect();
+        debug_assert_eq!(window_pages.len(), memory_pages.len(), "{id:?} is shown page by page");
         let pages = memory_pages.iter().copied().zip(window_pages.iter().copied()).collect();
         self.windows.insert(id, Window { pages, kept_since: None });
         Some(Some(WindowMap { segment: self.segment, unmap, window_pages, memory_pages }))
@@ -183,6 +186,7 @@ impl HostAperture {
     pub fn keep(&mut self, id: AllocationId) {
         if let Some(window) = self.windows.get_mut(&id) {
             self.tick += 1;
+            debug_assert!(window.kept_since.is_none(), "the window of {id:?} is kept twice: {window:?}");
             window.kept_since = Some(self.tick);
             self.kept.insert(self.tick, id);
         }
@@ -192,7 +196,8 @@ impl HostAperture {
     pub fn end(&mut self, id: AllocationId) -> Option<WindowPages> {
         let gone = self.windows.remove(&id)?;
         if let Some(since) = gone.kept_since {
-            self.kept.remove(&since);
+            let kept = self.kept.remove(&since);
+            debug_assert_eq!(kept, Some(id), "the window of {id:?} is kept as another's");
         }
         Some(WindowPages { segment: self.segment, pages: gone.pages.into_values().collect() })
     }

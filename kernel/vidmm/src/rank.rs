@@ -63,6 +63,12 @@ impl VictimEntry {
         self.counts_for_band().then_some((self.segment, self.band))
     }
 
+    /// Whether its tier is one of its protection, or of none.
+    fn is_of_its_band(&self) -> bool {
+        let tiers = [lazy_tier(self.band), suspended_tier(self.band)];
+        self.rank.is_none_or(|rank| !self.counts_for_band() || tiers.contains(&rank.tier))
+    }
+
     /// Whether the pages still are worth something to a process.
     fn counts_for_band(&self) -> bool {
         self.rank.is_none_or(|rank| rank.tier >= lazy_tier(ProcessPriority::Background))
@@ -117,7 +123,15 @@ impl Victims {
         assert!(changed, "what holds pages stands there once");
     }
 
+    /// What holds between the sums and the sets of a protection, after a change of both.
+    pub(crate) fn assert_held(&self, band: ProcessPriority) {
+        let (pages, ids) = (self.held(band), &self.holding[band as usize]);
+        debug_assert_eq!(pages == 0, ids.is_empty(), "{pages} pages are held as {band:?}, by {ids:?}");
+    }
+
     pub(crate) fn add(&mut self, id: AllocationId, standing: VictimEntry) {
+        debug_assert!(standing.pages > 0, "{id:?} has a standing and no page: {standing:?}");
+        debug_assert!(standing.is_of_its_band(), "{id:?} stands in the tier of another protection: {standing:?}");
         if let Some(rank) = standing.rank {
             assert!(self.order.insert((rank, id)), "a victim stands in the order once");
             self.pages[rank.tier] += standing.pages;
@@ -130,9 +144,13 @@ impl Victims {
     pub(crate) fn remove(&mut self, id: AllocationId, standing: VictimEntry) {
         if let Some(rank) = standing.rank {
             assert!(self.order.remove(&(rank, id)), "a victim stands in the order");
+            let pages = self.pages[rank.tier];
+            debug_assert!(standing.pages <= pages, "{standing:?} goes, and {pages} pages have its tier");
             self.pages[rank.tier] -= standing.pages;
         }
         if standing.counts_for_band() {
+            let held = self.held(standing.band);
+            debug_assert!(standing.pages <= held, "{standing:?} goes, and {held} pages are held so");
             self.held[standing.band as usize] -= standing.pages;
         }
     }

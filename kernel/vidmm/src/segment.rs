@@ -118,6 +118,7 @@ fn open_one(id: SegmentId, descriptor: &SegmentDescription, bytes: u64) -> Segme
             pool.exclude(PageRun { first: run.first, count: Pages(end - run.first) });
         }
     }
+    debug_assert_eq!(pool.free_pages(), pool.capacity_pages(), "nothing has a page of segment {} yet", id.0);
     let flags = descriptor.flags;
     let meaningless = if descriptor.is_aperture() {
         // spec: memory §1.5, memory §10.1
@@ -141,6 +142,7 @@ fn open_one(id: SegmentId, descriptor: &SegmentDescription, bytes: u64) -> Segme
 }
 
 fn id_of(index: usize) -> SegmentId {
+    debug_assert!(index < 32, "at most 31 segments, and the number behind the last: {index}");
     // CAST: at most 31 segments.
     SegmentId(index as u8 + 1)
 }

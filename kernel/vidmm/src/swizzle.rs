@@ -61,6 +61,8 @@ impl SwizzlingRanges {
         let range = free.or(release.map(|held| held.range as usize))?;
         // CAST: below the count, which is one.
         let what = HeldRange { allocation, private_driver_data: data, range: range as u32 };
+        let before = self.ranges[range];
+        debug_assert!(before.is_none(), "range {range} is given to {id:?}, and held as {before:?}");
         self.ranges[range] = Some(UsedRange { id, what, state: RangeState::Locked, placed_at: None });
         Some((what, release))
     }
@@ -75,7 +77,8 @@ impl SwizzlingRanges {
         let kept =
             |held: &UsedRange| if let RangeState::Kept(since) = held.state { Some((since, held.what)) } else { None };
         let (_, what) = self.held().filter_map(kept).min_by_key(|(since, _)| *since)?;
-        self.ranges[what.range as usize] = None;
+        let gone = self.ranges[what.range as usize].take().map(|held| held.what);
+        debug_assert_eq!(gone, Some(what), "a range stands at its number");
         Some(what)
     }
 

@@ -75,6 +75,8 @@ impl SystemPages {
 
     /// Pages back that nothing uses any more.
     pub fn give(&mut self, run: PageRun) {
+        let dummy = self.dummy_page.first;
+        debug_assert!(dummy < run.first || run.end() <= dummy, "{run:?} returns, and page {dummy} is never lent");
         self.untold.push(run);
         self.returned += run.count.0;
         self.pool.give(run);
@@ -86,6 +88,11 @@ impl SystemPages {
             runs.into_iter().for_each(|run| self.give(run));
             return;
         }
+        let first = self.retiring.front().map(|(serial, _)| *serial);
+        debug_assert!(
+            first.is_none_or(|first| first > completed),
+            "{first:?} keeps pages, and the ring is past {completed}"
+        );
         self.returning += pages_of(&runs);
         let at = self.retiring.partition_point(|(serial, _)| *serial <= last);
         self.retiring.insert(at, (last, runs));

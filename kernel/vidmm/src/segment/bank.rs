@@ -28,6 +28,8 @@ impl BankTable {
         if ends.len() < segment.bank_count as usize {
             ends.push(segment.size_bytes / PAGE_BYTES);
         }
+        debug_assert_eq!(ends.len(), segment.bank_count as usize, "each bank has an end");
+        debug_assert!(ends.is_sorted(), "banks end one behind the other: {ends:?}");
         Some(BankTable { ends })
     }
 
@@ -41,6 +43,7 @@ impl BankTable {
         let index = usize::from(bank).checked_sub(1)?;
         let end = *self.ends.get(index)?;
         let first = if index == 0 { 0 } else { self.ends[index - 1] };
+        debug_assert!(first < end, "bank {bank} has no page from page {first} on");
         Some(PageRun { first, count: Pages(end - first) })
     }
 }

@@ -84,8 +84,11 @@ impl Segment {
             return None;
         }
         let run = self.pool.uncleared(lacking)?;
+        debug_assert!(!run.count.is_zero() && run.count.0 <= lacking, "{run:?} is cleared where {lacking} pages lack");
         self.pool.mark_cleared(run);
         self.cleared_ahead += run.count.0;
+        let (cleared, free) = (self.cleared_ahead, self.free_pages());
+        debug_assert!(cleared <= free, "{cleared} free pages are cleared, of {free}");
         Some(run)
     }
 
@@ -100,6 +103,10 @@ impl Segment {
         let held: u64 = owned.iter().map(|run| run.count.0).sum();
         // Paging and DMA buffers are shown through apertures, and belong to the kernel.
         let elsewhere = if self.is_aperture() { self.used_pages().saturating_sub(held) } else { 0 };
+        let (cleared, free) = (self.cleared_ahead, self.free_pages());
+        if cleared > free {
+            return Err(format!("{cleared} free pages are cleared ahead, of {free}"));
+        }
         self.pool.check(owned, elsewhere)
     }
 

@@ -33,6 +33,7 @@ impl Wish {
         if overlay && banks.is_empty() && !named.is_some_and(|entry| entry.top_down) {
             banks.push((overlay_zone(segment), true));
         }
+        debug_assert!(alignment.is_power_of_two(), "an alignment of {alignment} pages");
         Wish {
             banks,
             // Direction 0 leaves the end to VidMm, and then the flag says which.
@@ -83,6 +84,8 @@ impl Wish {
         } else if left > 0 {
             runs.extend(pool.take_scattered_cleared(left)?);
         }
+        let taken: u64 = runs.iter().map(|run| run.count.0).sum();
+        debug_assert_eq!(taken, pages, "as many pages are taken as are wished for");
         Some(runs)
     }
 }

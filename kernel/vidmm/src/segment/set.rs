@@ -49,6 +49,11 @@ impl Segments {
             let system = SegmentDescription { flags: SegmentFlags::APERTURE, ..SegmentDescription::default() };
             all.push(open_one(id_of(all.len()), &system, 0));
         }
+        debug_assert!(
+            all.iter().enumerate().all(|(at, segment)| segment.id == id_of(at)),
+            "segment n is at place n - 1"
+        );
+        debug_assert!(all.iter().any(Segment::is_aperture), "{} segments, and none shows system memory", all.len());
         Segments { all, drivers: layout.segments.len(), totals }
     }
 
@@ -118,7 +123,10 @@ impl Segments {
         if pages == 0 || pages > self.commit_left_pages() {
             return None;
         }
-        self[segment].take_run(pages, alignment)
+        let taken = self[segment].take_run(pages, alignment);
+        let (shown, most) = (self.shown_pages(), self.commit_limit_pages());
+        debug_assert!(taken.is_none() || shown <= most, "apertures show {shown} pages, and may show {most}");
+        taken
     }
 
     /// The entry of an allocation in the order of victims is another one now.
@@ -137,6 +145,9 @@ impl Segments {
                     self[segment].victims.hold(id, band, here);
                 }
             }
+        }
+        for (segment, band) in held.into_iter().chain(holds) {
+            self[segment].victims.assert_held(band);
         }
     }
 
@@ -157,12 +168,16 @@ impl Segments {
 impl Index<SegmentId> for Segments {
     type Output = Segment;
     fn index(&self, id: SegmentId) -> &Segment {
-        &self.all[usize::from(id.0) - 1]
+        debug_assert!(!id.is_system(), "system memory is no segment");
+        let segment = &self.all[usize::from(id.0) - 1];
+        debug_assert_eq!(segment.id, id, "segment n is at place n - 1");
+        segment
     }
 }
 
 impl IndexMut<SegmentId> for Segments {
     fn index_mut(&mut self, id: SegmentId) -> &mut Segment {
+        debug_assert!(!id.is_system(), "system memory is no segment");
         &mut self.all[usize::from(id.0) - 1]
     }
 }
