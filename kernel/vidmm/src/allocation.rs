@@ -233,6 +233,7 @@ impl<F> Allocation<F> {
     /// Whether it is offered, as its process sees it.
     // spec: memory §5.9
     pub fn is_offered(&self) -> bool {
+        debug_assert!(self.offer.is_none() || self.offer_due.is_none(), "offered as {:?}, and once more", self.offer);
         self.offer.is_some() || self.offer_due.is_some()
     }
 
@@ -275,6 +276,7 @@ impl<F> Allocation<F> {
     /// The notice that it came to these frames, if its driver wants one. It is accessed physically: there is no part.
     pub fn came(&self, segment: SegmentId, first: u64) -> Option<Operation> {
         let wanted = self.info.flags.contains(AllocationFlags::EXPLICIT_RESIDENCY_NOTIFICATION);
+        debug_assert!(!wanted || self.accessed_physically(), "a notice of one place of what may lie in parts");
         let address = PhysicalAddress { segment, offset: first * PAGE_BYTES };
         let allocation = self.named().filter(|_| wanted)?;
         Some(Operation::NotifyResidency { allocation, address, resident: true })

@@ -117,6 +117,7 @@ impl Processes {
     pub fn begin(&mut self, space: SpaceId) {
         let before = self.processes.insert(space, Process::default());
         assert!(before.is_none(), "a space is of one process");
+        debug_assert!(!self.claims.iter().any(|claims| claims.contains(&space)), "{space:?} is new, and has a claim");
         self.watch.look_again();
     }
 
@@ -124,6 +125,8 @@ impl Processes {
     pub fn end(&mut self, space: SpaceId) {
         let gone = self.processes.remove(&space).expect("a process's space");
         assert!(gone.devices.is_empty(), "devices go before their space");
+        let needs = gone.groups.map(|group| group.need);
+        debug_assert_eq!(needs, [0; 2], "{space:?} has no device, and they need something");
         self.claims.iter_mut().for_each(|claims| _ = claims.remove(&space));
         self.watch.look_again();
     }
@@ -143,7 +146,8 @@ impl Processes {
         let process = self.process_mut(space);
         process.made += 1;
         let device = device(process.made);
-        process.devices.insert(process.made, device);
+        let before = process.devices.insert(process.made, device);
+        debug_assert!(before.is_none(), "{device:?} and {before:?} have one place in {space:?}");
         device
     }
 
@@ -199,6 +203,8 @@ impl Processes {
         self.process_mut(space).groups[group as usize].reservation = bytes;
         self.watch.look_again();
         self.note_claim(space, group);
+        let (reserved, whole) = (self.reserved(group), self.group_bytes(group));
+        debug_assert!(reserved <= whole, "{reserved} of {whole} bytes {group:?} are reserved");
         Ok(())
     }
 
@@ -214,6 +220,8 @@ impl Processes {
         if before == 0 || now == 0 {
             self.note_claim(space, group);
         }
+        let claims = self.claims[group as usize].contains(&space);
+        debug_assert!(claims || now == 0, "{space:?} needs {now} bytes {group:?}, and is not looked at");
     }
 
     /// The budgets that changed since the last call, by more than the policy's step.

@@ -30,6 +30,7 @@ pub enum Maintenance {
     Invalidate,
 }
 
+/// Only what the CPU has mapped may it still write.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lines {
     /// The CPU has the allocation mapped.
@@ -57,6 +58,7 @@ impl<K: Ord> CoherencyTracker<K> {
     // spec: memory §6.7
     pub fn gpu_uses(&mut self, allocation: K, write: bool) -> Maintenance {
         let lines = self.lines.entry(allocation).or_default();
+        debug_assert!(lines.mapped || !lines.written_by_cpu, "the CPU writes what it has not mapped: {lines:?}");
         let dirty = lines.dirty || lines.written_by_cpu;
         // A CPU mapping for writing may dirty the lines again at any time.
         lines.dirty = lines.written_by_cpu;
@@ -73,6 +75,7 @@ impl<K: Ord> CoherencyTracker<K> {
     pub fn gpu_wrote(&mut self, allocation: K) -> Maintenance {
         let lines = self.lines.entry(allocation).or_default();
         lines.old = !lines.mapped;
+        debug_assert!(lines.mapped || !lines.written_by_cpu, "the CPU writes what it has not mapped: {lines:?}");
         if !lines.mapped {
             return Maintenance::None;
         }

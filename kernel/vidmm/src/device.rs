@@ -165,7 +165,8 @@ impl<F: Copy + Eq> Devices<F> {
     pub fn clear(&mut self, device: DeviceId) -> BTreeMap<AllocationId, u64> {
         assert!(self[device].owned.is_empty(), "allocations go before their device");
         if let Some(suspension) = self.devices[device].suspended.take() {
-            self.line.remove(&suspension.tick);
+            let stood = self.line.remove(&suspension.tick);
+            debug_assert_eq!(stood, Some(device), "the place of {device:?} in the line is another's");
         }
         std::mem::take(&mut self.devices[device].counts)
     }
@@ -203,6 +204,7 @@ impl<F: Copy + Eq> Devices<F> {
     pub fn list_down(&mut self, device: DeviceId, id: AllocationId) -> bool {
         let counts = &mut self.devices[device].counts;
         let count = counts.get_mut(&id).expect("the counts were checked");
+        debug_assert!(*count > 0, "{device:?} lists {id:?} 0 times");
         *count -= 1;
         let left = *count == 0;
         if left {
@@ -213,7 +215,9 @@ impl<F: Copy + Eq> Devices<F> {
 
     /// A list names an allocation no more. Answers how often it did.
     pub fn unlist(&mut self, device: DeviceId, id: AllocationId) -> Option<u64> {
-        self.devices[device].counts.remove(&id)
+        let count = self.devices[device].counts.remove(&id);
+        debug_assert!(count != Some(0), "{device:?} lists {id:?} 0 times");
+        count
     }
 
     /// A device owns an allocation.

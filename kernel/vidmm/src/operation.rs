@@ -296,6 +296,7 @@ impl Operation {
         };
         let left = size.checked_sub(done_bytes).expect("no more is done than there is");
         let size_bytes = left.min(most.bytes().max(PAGE_BYTES));
+        debug_assert!(size_bytes > 0 || left == 0, "a part of 0 bytes of {left}");
         Part { offset_bytes: done_bytes, size_bytes, first: done_bytes == 0, last: size_bytes == left }
     }
 }

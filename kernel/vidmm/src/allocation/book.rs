@@ -32,7 +32,9 @@ impl<F> Allocations<F> {
 
     /// A new one.
     pub fn begin(&mut self, allocation: Allocation<F>) -> AllocationId {
-        self.known.insert(allocation)
+        let id = self.known.insert(allocation);
+        debug_assert!(!self.demoted.contains_key(&id), "{id:?} is new, and is to be promoted");
+        id
     }
 
     /// One ends. What was due for it is void.
@@ -41,7 +43,8 @@ impl<F> Allocations<F> {
         assert!(gone.offer_due.is_none(), "what was postponed for an allocation is forgotten before its end");
         self.demoted.remove(&id);
         if let Some(offer) = gone.offer {
-            self.decommittable.remove(&(offer.priority, offer.time, id));
+            let known = self.decommittable.remove(&(offer.priority, offer.time, id));
+            debug_assert_eq!(known, offer.allow_decommit, "{id:?} ends with {offer:?}");
         }
         gone
     }
@@ -60,6 +63,11 @@ impl<F> Allocations<F> {
     pub fn let_offer_wait(&mut self, id: AllocationId, offer: Offer) {
         let allocation = &mut self.known[id];
         assert!(!allocation.is_offered(), "an allocation is offered once");
+        debug_assert!(
+            offer.priority != OfferPriority::Auto,
+            "{id:?} is offered as {offer:?}, by no priority that counts"
+        );
+        debug_assert!(!offer.discarded, "{id:?} is offered as {offer:?}, and its content is gone");
         allocation.offer_due = Some(offer);
     }
 
@@ -67,9 +75,11 @@ impl<F> Allocations<F> {
     pub fn let_offer_count(&mut self, id: AllocationId) {
         let allocation = &mut self.known[id];
         let offer = allocation.offer_due.take().expect("a due offer is pending: taking it back removes its step");
+        debug_assert!(allocation.offer.is_none(), "{id:?} is offered twice: {offer:?}");
         allocation.offer = Some(offer);
         if offer.allow_decommit {
-            self.decommittable.insert((offer.priority, offer.time, id));
+            let new = self.decommittable.insert((offer.priority, offer.time, id));
+            debug_assert!(new, "{id:?} may be given up twice: {offer:?}");
         }
     }
 
@@ -81,7 +91,9 @@ impl<F> Allocations<F> {
     /// An offer that counts is taken back.
     pub fn take_offer_back(&mut self, id: AllocationId) {
         let offer = self.known[id].offer.take().expect("only what is offered is reclaimed");
-        self.decommittable.remove(&(offer.priority, offer.time, id));
+        debug_assert!(!self.known[id].is_offered(), "{id:?} is taken back, and its offer waits");
+        let known = self.decommittable.remove(&(offer.priority, offer.time, id));
+        debug_assert_eq!(known, offer.allow_decommit, "{id:?} is taken back, and was offered as {offer:?}");
     }
 
     /// Offered content whose backing store may go, what goes first first.
@@ -92,6 +104,7 @@ impl<F> Allocations<F> {
     /// Content has got a place: whether it would rather lie elsewhere.
     pub fn note_place(&mut self, id: AllocationId, elsewhere: bool) {
         if elsewhere {
+            debug_assert!(self.get(id).is_some(), "{id:?} would rather lie elsewhere, and is gone");
             self.demoted.entry(id).or_insert(None);
         } else {
             self.demoted.remove(&id);
@@ -110,12 +123,16 @@ impl<F> Allocations<F> {
 
     /// Demoted content waits for room: patience counts only the wait for devices, and begins anew when there is room.
     pub fn waits_for_room(&mut self, id: AllocationId) {
+        debug_assert!(self.get(id).is_some(), "{id:?} waits for room, and is gone");
         self.demoted.insert(id, None);
     }
 
     /// Only running devices keep demoted content from its room: since when.
     pub fn waits_for_devices(&mut self, id: AllocationId, now_ns: u64) -> u64 {
-        *self.demoted.entry(id).or_insert(None).get_or_insert(now_ns)
+        debug_assert!(self.get(id).is_some(), "{id:?} waits for devices, and is gone");
+        let since_ns = *self.demoted.entry(id).or_insert(None).get_or_insert(now_ns);
+        debug_assert!(since_ns <= now_ns, "{id:?} waits since {since_ns} ns, and it is {now_ns} ns");
+        since_ns
     }
 
     /// No display shows a primary any more that an aperture shows.

@@ -59,6 +59,8 @@ pub(crate) fn check(
     let pages = pages(&info, segments)?;
     check_existing(&info, origin, pages)?;
     check_shared_backing(&info, origin, segments)?;
+    debug_assert!(!info.supported_segments.is_empty(), "an allocation is created that may lie nowhere");
+    debug_assert!(pages > 0, "{} bytes have no page", info.size_bytes);
     Ok((info, pages))
 }
 

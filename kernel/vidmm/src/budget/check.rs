@@ -35,6 +35,12 @@ impl Processes {
         Ok(())
     }
 
+    /// The bytes that all processes have reserved: those without a claim have reserved nothing.
+    pub(super) fn reserved(&self, group: SegmentGroup) -> u64 {
+        let claims = self.claims[group as usize].iter();
+        claims.map(|space| self.processes[space].groups[group as usize].reservation).sum()
+    }
+
     /// The terms of each process, which a refused call must leave as they were.
     pub(crate) fn state(&self) -> impl Iterator<Item = (SpaceId, impl Debug + use<>)> + '_ {
         self.processes.iter().map(|(&space, process)| {

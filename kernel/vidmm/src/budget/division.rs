@@ -45,18 +45,22 @@ impl Division {
             left -= share.need;
             sharing -= 1;
         }
+        debug_assert!(left <= self.bytes, "{left} of {} bytes are left", self.bytes);
         left / sharing
     }
 }
 
 /// The even share of one that wants everything beside these.
 pub(super) fn level(total: u64, mut others: Vec<Share>) -> u64 {
+    let beyond = others.iter().find(|share| share.sure > share.need);
+    debug_assert!(beyond.is_none(), "{beyond:?} has reserved more of its need than it needs");
     // A process that is content with little leaves more to the others, so the least needs are served first.
     others.sort_unstable_by_key(|share| (share.need, share.sure));
     let mut left = total;
     let mut at = 0;
     loop {
         let share = left / (others.len() - at + 1) as u64;
+        debug_assert!(share <= left && left <= total, "{share} of {left} of {total} bytes");
         if others.get(at).is_some_and(|least| least.need <= share) {
             left -= others[at].need;
             at += 1;

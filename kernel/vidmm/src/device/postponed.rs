@@ -70,7 +70,12 @@ impl<F: Copy + Eq> Devices<F> {
         let known = &self[device];
         let evicted = |step: &&Postponed<F>| matches!(step, Postponed::Evict { id, .. } if *id == allocation);
         let postponed = known.postponed.iter().filter(evicted).count() as u64;
-        known.times_listed(allocation) - postponed
+        let listed = known.times_listed(allocation);
+        debug_assert!(
+            postponed <= listed,
+            "{postponed} evicts of {allocation:?} wait, and it is listed {listed} times"
+        );
+        listed - postponed
     }
 
     /// Nothing that waits concerns an allocation any more: it ends.

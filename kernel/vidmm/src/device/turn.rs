@@ -27,6 +27,10 @@ impl<F: Copy + Eq> Devices<F> {
     /// A running device stands at the end of the line.
     pub fn stand_in_line(&mut self, device: DeviceId, tick: u64) {
         assert!(!self[device].is_suspended(), "a device is suspended once");
+        let postponed = self.postponed(device);
+        debug_assert_eq!(postponed, 0, "{device:?} has run with postponed steps");
+        let last = self.line.last_key_value();
+        debug_assert!(last.is_none_or(|(last, _)| *last < tick), "{device:?} comes at {tick}, behind {last:?}");
         self.devices[device].suspended = Some(Suspension { tick, not_before_ns: None });
         let before = self.line.insert(tick, device);
         assert!(before.is_none(), "each suspension has a tick of its own");
@@ -38,7 +42,8 @@ impl<F: Copy + Eq> Devices<F> {
         let suspension = known.suspended.take().expect("only a suspended device is resumed");
         known.active_since_ns = now_ns;
         known.restart_trim = true;
-        self.line.remove(&suspension.tick);
+        let stood = self.line.remove(&suspension.tick);
+        debug_assert_eq!(stood, Some(device), "the place of {device:?} in the line is another's");
     }
 
     /// The waiting devices, the longest waiting first.
@@ -66,7 +71,9 @@ impl<F: Copy + Eq> Devices<F> {
     /// Every waiting device may come back at once.
     pub fn forgive_losses(&mut self) {
         for device in self.line.values() {
-            if let Some(suspension) = &mut self.devices[*device].suspended {
+            let known = &mut self.devices[*device];
+            debug_assert!(known.is_suspended(), "{device:?} stands in line, and runs");
+            if let Some(suspension) = &mut known.suspended {
                 suspension.not_before_ns = None;
             }
         }

@@ -88,6 +88,7 @@ impl Hull {
 
     /// Widens the hull of `space` in `hulls`.
     pub fn note(hulls: &mut BTreeMap<SpaceId, Hull>, space: SpaceId, hull: Hull) {
+        debug_assert!(hull.first <= hull.last, "{hull:?} has no address");
         let known = hulls.entry(space).or_insert(hull);
         known.first = known.first.min(hull.first);
         known.last = known.last.max(hull.last);
@@ -180,6 +181,7 @@ impl<F: Copy + Eq> Batch<F> {
         for_allocation: AllocationId,
         pair: [PageRun; 2],
     ) {
+        debug_assert_eq!(pair[0].count, pair[1].count, "{allocation:?} goes from {pair:?}");
         let (kind, cause) = (MoveKind::Relocate, Cause::Compaction { for_allocation });
         let bytes = pair[0].count.bytes();
         let like = |known: &&mut Move| (known.allocation, known.kind, known.cause) == (allocation, kind, cause);
@@ -207,6 +209,7 @@ impl<F: Copy + Eq> Batch<F> {
         fresh.retain(|space, _| flush_fresh || relinked.contains(space));
         self.settled.extend(flushes(&fresh));
         self.epoch += 1;
+        debug_assert_eq!(self.epoch >> 32, self.serial, "epoch {:#x} is another work's", self.epoch);
     }
 
     /// Puts all that has left so far, and its flushes, before new roots: they may lie where tables were that go.
@@ -280,6 +283,9 @@ impl<F: Copy + Eq> Batch<F> {
         if self.settled.is_empty() && self.has_no_effects() {
             return Err(self.moves);
         }
+        debug_assert!(self.stale.is_empty() && self.fresh.is_empty(), "entries changed, and no flush covers them");
+        let all = self.settled.len();
+        debug_assert!(leaving <= all, "{leaving} of {all} operations take content away");
         Ok(Work {
             serial: self.serial,
             immediate: false,

@@ -29,12 +29,20 @@ impl WorkSequence {
     pub fn hand_out<F>(&mut self, work: Work<F>) -> Work<F> {
         self.returned += 1;
         assert_eq!(work.serial, self.returned, "works are numbered in the order of return");
+        debug_assert!(
+            self.completed < self.returned,
+            "work {} is new, and the ring past {}",
+            work.serial,
+            self.completed
+        );
         work
     }
 
     /// Nothing came of the work that was begun but these moves.
     pub fn keep_untold(&mut self, moves: Vec<Move>) {
         let before = self.next();
+        let last = self.untold.last().map(|(last, _)| *last);
+        debug_assert!(last.is_none_or(|last| last <= before), "moves before work {before} are noted behind {last:?}");
         self.untold.extend(moves.into_iter().map(|moved| (before, moved)));
     }
 
@@ -49,6 +57,7 @@ impl WorkSequence {
     pub fn complete(&mut self, serial: u64) -> u64 {
         assert!(serial <= self.returned, "only returned work completes");
         self.completed = self.completed.max(serial);
+        debug_assert!(self.completed <= self.returned, "the ring is past {} of {}", self.completed, self.returned);
         self.completed
     }
 
@@ -76,6 +85,7 @@ impl WorkSequence {
 
     /// The last work that buffers have to wait for so.
     pub fn synchronous(&self) -> u64 {
+        debug_assert!(self.synchronous <= self.next(), "{} is waited for before {}", self.synchronous, self.next());
         self.synchronous
     }
 
