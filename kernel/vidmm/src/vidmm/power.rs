@@ -62,6 +62,8 @@ impl<F: Copy + Eq> VidMm<F> {
                 self.withdraw(id, Cause::Power, &mut batch);
             }
         }
+        let running = self.devices.iter().find(|(_, known)| !known.is_suspended()).map(|(device, _)| device);
+        debug_assert!(running.is_none(), "{running:?} runs in an adapter that sleeps");
         let lost = |segment: &Segment| !segment.is_aperture() && !keeps(segment, sleep, segment.descriptor.size_bytes);
         self.segments.forget_cleared(lost);
         self.finish(batch, false)

@@ -9,6 +9,7 @@ use crate::device::Postponed;
 use crate::extent::PageSet;
 use crate::paging::{Cause, Work, merge_points};
 use crate::slab::{AllocationId, DeviceId, SpaceId};
+use crate::system_pages::pages_of;
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -61,6 +62,7 @@ impl<F: Copy + Eq> VidMm<F> {
             }
         };
         let backing = backing.ok_or_else(|| self.no_backing_store(pages))?;
+        debug_assert_eq!(pages_of(&backing), pages, "as many pages are behind an allocation as it has");
         let system_only = info.supported_segments.iter().all(|id| self.segment(id).is_aperture());
         let valid = if system_only || foreign { PageSet::all(pages) } else { PageSet::default() };
         // spec: memory §2.2, bits 8 and 9: never a victim, whatever lists say
@@ -144,6 +146,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let tick = self.clock.next_tick();
         let allocation = &mut self.allocations[id];
         assert!(allocation.doomed.is_none(), "an allocation is destroyed once");
+        let (count, locks) = (allocation.count, allocation.locks.count);
+        debug_assert!(count == 0 && locks == 0, "{id:?} is destroyed, listed {count} times and locked {locks} times");
         allocation.doomed = Some(tick);
         merge_points(&mut allocation.last_use, after);
         self.rerank(id);
@@ -153,11 +157,15 @@ impl<F: Copy + Eq> VidMm<F> {
     pub(crate) fn leave_lists(&mut self, id: AllocationId) {
         self.forget_postponed(id);
         let holders: Vec<DeviceId> = self.allocations[id].holders.iter().copied().collect();
+        let mut listed = 0;
         for device in holders {
-            self.devices.unlist(device, id);
+            let times = self.devices.unlist(device, id);
+            debug_assert!(times.is_some(), "{device:?} holds {id:?}, and does not list it");
+            listed += times.unwrap_or(0);
             self.remove_holder(id, device);
         }
         let allocation = &mut self.allocations[id];
+        debug_assert_eq!(allocation.count, listed, "{id:?} counts what its holders list");
         allocation.count = 0;
         allocation.lazy_since = None;
         self.rerank(id);
@@ -186,6 +194,11 @@ impl<F: Copy + Eq> VidMm<F> {
             merge_points(&mut batch.after, after);
         }
         let gone = self.allocations.end(allocation);
+        debug_assert!(gone.mappings.is_empty(), "{allocation:?} is gone, and shown at {:?}", gone.mappings);
+        debug_assert!(gone.holders.is_empty(), "{allocation:?} is gone, and listed by {:?}", gone.holders);
+        debug_assert!(gone.standing.is_none(), "{allocation:?} is gone, and stands as {:?}", gone.standing);
+        debug_assert!(matches!(gone.placement, Placement::None), "{allocation:?} is gone from {:?}", gone.placement);
+        debug_assert!(gone.displayed.at.is_none(), "{allocation:?} is gone, and displayed at {:?}", gone.displayed.at);
         if let Some(owner) = gone.owner {
             self.devices.disown(owner, allocation);
         }

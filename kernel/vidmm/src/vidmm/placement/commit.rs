@@ -153,6 +153,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.note_place(id);
         self.charge(id, self.segments.charged_group(segment));
         self.rerank(id);
+        debug_assert!(self.is_resident(id), "{id:?} has come to {segment:?}, and not all of it");
     }
 
     /// Lets the GPU reach an allocation in its system pages.
@@ -165,6 +166,9 @@ impl<F: Copy + Eq> VidMm<F> {
     ) {
         self.note_paging(id, batch.serial);
         let allocation = &mut self.allocations[id];
+        // Storage of fences enters by itself when it leaves a memory segment.
+        let nowhere = allocation.stores_fences() || matches!(allocation.placement, Placement::None);
+        debug_assert!(nowhere, "{id:?} enters system memory, and lies in {:?}", allocation.placement);
         allocation.moved_in_system(id, MoveKind::Map, aperture, cause, batch);
         allocation.placement = Placement::System(aperture);
         allocation.last_work = batch.serial;

@@ -143,6 +143,8 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// From now on an offer counts, behind these last uses.
     pub(crate) fn begin_due_offer(&mut self, id: AllocationId, last_use: &[FencePoint<F>]) {
+        let locks = self.allocations[id].locks.count;
+        debug_assert_eq!(locks, 0, "the offer of {id:?} counts, and it is locked");
         self.allocations.let_offer_count(id);
         merge_points(&mut self.allocations[id].last_use, last_use);
         // Offered content counts against no budget.
@@ -308,6 +310,8 @@ impl<F: Copy + Eq> VidMm<F> {
             assert!(allocation.discard_offered(), "only what is offered is in the list");
             runs.into_iter().for_each(|run| self.system.give(run));
         }
+        let free = self.system.free_pages();
+        debug_assert!(free >= pages, "all that may be given up is, and {free} of {pages} pages are free");
     }
 }
 

@@ -43,6 +43,8 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn unpin(&mut self, id: AllocationId) {
         let allocation = &mut self.allocations[id];
         allocation.pins = allocation.pins.checked_sub(1).expect("it was pinned");
+        let (displayed, pins) = (allocation.displayed.times, allocation.pins);
+        debug_assert!(displayed <= pins, "{id:?} is displayed {displayed} times, and has {pins} pins");
         let idle = allocation.pins == 0 && allocation.count == 0 && allocation.doomed.is_none();
         if idle && matches!(allocation.placement, Placement::Memory(..)) {
             // Its last use ended now.

@@ -314,6 +314,8 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
             }
         }
         state.plan.suspends = state.suspended.iter().map(|suspect| suspect.device).collect();
+        let claimant = self.claim.device;
+        debug_assert!(!state.plan.suspends.contains(&claimant), "{claimant:?} is suspended for its own room");
         state.plan.anew =
             self.anew_for.into_iter().flat_map(|wanted| self.all_anew().map(move |id| (id, wanted))).collect();
         state.plan.quiesced = self.devices_to_quiesce(&state.plan);

@@ -147,6 +147,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let allocation = &mut self.allocations[id];
         allocation.count += 1;
         allocation.lazy_since = None;
+        let (listed, count) = (self.devices[device].times_listed(id), allocation.count);
+        debug_assert!(listed <= count, "{device:?} lists {id:?} {listed} times, and all devices {count} times");
         if first {
             self.add_holder(id, device);
             self.rerank(id);
@@ -193,6 +195,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 self.remove_holder(id, device);
             }
             let allocation = &mut self.allocations[id];
+            debug_assert!(allocation.count > 0, "{id:?} leaves the list of {device:?}, and is on none");
             allocation.count -= 1;
             merge_points(&mut allocation.last_use, last_use);
             // spec: memory §8.3, what is clean: any interval that may have written makes everything dirty

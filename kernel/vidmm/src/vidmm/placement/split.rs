@@ -276,6 +276,11 @@ impl<F: Copy + Eq> VidMm<F> {
         cleared: Option<Work<F>>,
     ) -> Portion<F> {
         let Reach { next, bound, needs, mut plan } = reach;
+        let (begin, all) = (from.next, uses.len());
+        debug_assert!(
+            begin < next && next <= all || next == all,
+            "a portion goes from {begin} to {next} of {all} uses"
+        );
         let needs: Vec<AllocationId> = needs.into_iter().collect();
         for &id in &needs {
             self.count_up(device, id);

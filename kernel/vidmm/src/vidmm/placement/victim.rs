@@ -43,6 +43,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 || allocation.stores_fences()
                 || self.shows_copy(victim);
             let taken = if whole { resident } else { shortage.min(resident) };
+            debug_assert!(taken > 0, "{victim:?} is a victim without a page, and {shortage} are short");
             self.take_end(victim, taken, Cause::Pressure { for_allocation }, batch);
         }
     }
@@ -95,6 +96,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let lost = thrown_away || cause == Cause::Reset;
         let gone = matches!(cause, Cause::Destroy | Cause::Reset);
         let listed = allocation.count > 0;
+        debug_assert!(pages > 0, "no page of {id:?} leaves {segment:?}");
         let taken = extents.take_end(pages);
         let empty = extents.pages() == 0;
         merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
@@ -207,6 +209,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// segment becomes a victim. Written until `last_use`.
     pub(crate) fn release(&mut self, id: AllocationId, count: u64, last_use: &[FencePoint<F>]) {
         let allocation = &mut self.allocations[id];
+        debug_assert!(count <= allocation.count, "{id:?} leaves {count} entries of lists, of {}", allocation.count);
         allocation.count -= count;
         merge_points(&mut allocation.last_use, last_use);
         if let Placement::Memory(_, extents) = &mut allocation.placement {

@@ -93,6 +93,8 @@ impl<F: Copy + Eq> VidMm<F> {
         if self.allocations[id].charged == group {
             return;
         }
+        let offer = self.allocations[id].offer();
+        debug_assert!(group.is_none() || offer.is_none(), "{id:?} is charged {group:?}, and offered as {offer:?}");
         let spaces = self.holding_spaces(id);
         for &space in &spaces {
             self.count_need(id, space, false);

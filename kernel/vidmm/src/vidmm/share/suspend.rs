@@ -181,6 +181,10 @@ impl<F: Copy + Eq> VidMm<F> {
         self.carry_out(plan, Cause::Resume, &mut batch);
         self.restore_tables(self.devices[device].space(), &mut batch);
         let work = self.finish(batch, false);
+        debug_assert!(!self.is_suspended(device), "{device:?} has its turn, and is suspended by it");
+        let there = |id: &AllocationId| self.is_resident(*id) || self.offered(*id).is_some();
+        let missing = self.devices[device].list().find(|id| !there(id));
+        debug_assert!(missing.is_none(), "{device:?} has its turn without {missing:?} of its list");
         self.do_postponed(device, self.devices.postponed(device));
         Ok(work)
     }

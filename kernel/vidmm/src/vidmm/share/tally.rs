@@ -70,6 +70,8 @@ impl<F: Copy + Eq> VidMm<F> {
                 theirs.allocated_bytes += bytes;
                 theirs.demoted_bytes += if self.allocations.is_demoted(id) { bytes } else { 0 };
                 theirs.offered_bytes += if allocation.offer().is_some() { bytes } else { 0 };
+                let (all, demoted, offered) = (theirs.allocated_bytes, theirs.demoted_bytes, theirs.offered_bytes);
+                debug_assert!(demoted <= all && offered <= all, "{demoted} and {offered} of {all} bytes");
                 if let Some(at) = at {
                     theirs.segments[at].committed_bytes += here;
                 }
@@ -81,6 +83,11 @@ impl<F: Copy + Eq> VidMm<F> {
                 continue;
             }
             tally.segments[at].resident_bytes += here;
+            let SegmentTally { committed_bytes, resident_bytes } = tally.segments[at];
+            debug_assert!(
+                resident_bytes <= committed_bytes,
+                "{resident_bytes} of {committed_bytes} bytes are required"
+            );
             let holders = allocation.holders.iter().map(|device| self.devices[*device].space());
             for space in holders.collect::<BTreeSet<_>>() {
                 tally.of(space).segments[at].resident_bytes += here;

@@ -91,6 +91,7 @@ impl<F: Copy + Eq> VidMm<F> {
             requests.push(TrimRequest { device, flags, bytes });
             left -= bytes;
         }
+        debug_assert_eq!(left, 0, "{space:?} is to trim {over} bytes, and its devices list fewer");
     }
 
     /// Bytes on a device's list that count for a budget.

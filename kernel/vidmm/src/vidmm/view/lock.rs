@@ -107,6 +107,8 @@ impl<F: Copy + Eq> VidMm<F> {
         if self.allocations[id].locks.count > 0 {
             self.rule_for(id, true)?;
             self.allocations[id].locks.count += 1;
+            let (locks, most) = (self.allocations[id].locks.count, self.policy.lock_count_max);
+            debug_assert!(locks <= most, "{id:?} has {locks} locks, of {most}");
             return Ok(self.plan_of(id, None, None, Vec::new()));
         }
         let mut ruling = self.rule_for(id, true)?;
@@ -292,6 +294,8 @@ impl<F: Copy + Eq> VidMm<F> {
         if listed {
             self.enter_system(id, aperture, Cause::Lock, batch);
         }
+        let placement = &self.allocations[id].placement;
+        debug_assert!(!matches!(placement, Placement::Memory(..)), "{id:?} has moved out, and lies in {placement:?}");
         Ok(())
     }
 

@@ -96,6 +96,7 @@ impl PlanState {
     /// Plans pages of a segment.
     fn take_pages(&mut self, segment: SegmentId, pages: u64) {
         let room = &mut self.rooms[index(segment)];
+        debug_assert!(pages <= room.pages, "{pages} pages of {segment:?} are planned, of {}", room.pages);
         room.pages -= pages;
         room.used += pages;
     }
