@@ -79,11 +79,12 @@ impl PagingRing {
         self.building[0].operations.front()
     }
 
-    /// Takes it: the driver is not asked for it.
+    /// Takes it: the driver is not asked for it. It may have been, if it wanted another buffer and there is nothing left to say in that.
     pub fn take_operation(&mut self) -> Operation {
-        let Progress { done_bytes, borrowed, .. } = self.building[0].progress;
+        let work = &mut self.building[0];
+        let Progress { done_bytes, borrowed, .. } = std::mem::take(&mut work.progress);
         debug_assert!(done_bytes == 0 && borrowed.is_none(), "an operation of which parts are built is the driver's");
-        self.building[0].operations.pop_front().expect("it was just seen")
+        work.operations.pop_front().expect("it was just seen")
     }
 
     /// The part of it that comes next.

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use d3dkmt::{Fence, FenceFlags, MakeResidentFlags, NativeFenceRequest};
-use ddi::{KmdAllocation, PagingOp, PteFlags};
+use ddi::{KmdAllocation, PagingOp, PagingStatus, PteFlags};
 use dxgk_host::{Host, HostConfig, Profile};
 use kmt_link::Link;
+use softgpu_spec::Command;
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind};
 use wddm_types::{GpuVa, NodeId, PAGE_BYTES, SegmentId};
 
@@ -280,6 +281,58 @@ fn words_that_go_while_a_move_of_theirs_is_queued_are_not_shown_by_it() {
     let left = &*shown.lock().unwrap() & &words;
     assert_eq!(left, BTreeSet::new(), "their addresses are free");
     drop((all, other));
+    host.check_invariants().unwrap();
+    assert_eq!(host.stopped(), None);
+}
+
+/// The number of an operation that the driver is asked for by the ring, and its MultipassOffset.
+type Asked = Arc<Mutex<Vec<(u32, u64)>>>;
+
+#[test]
+fn a_move_of_words_that_go_before_the_driver_has_said_all_leaves_the_next_operation_its_own_offset() {
+    // spec: memory §3.2, memory §3.4 operation 18
+    let asked = Asked::default();
+    let seen = Arc::clone(&asked);
+    let whims = Whims {
+        build: Box::new(move |driver, build| {
+            if build.immediate {
+                return driver.build_paging_buffer(build);
+            }
+            seen.lock().unwrap().push((build.operation.number(), build.multipass_offset));
+            if !matches!(build.operation, PagingOp::NotifyFenceResidency { .. }) {
+                return driver.build_paging_buffer(build);
+            }
+            // There is always more to say in another buffer. The driver has no command for a notice, and notes how many words a buffer has.
+            let mut words = Vec::new();
+            Command::Nop.encode(&mut words);
+            build.buffer[..words.len()].copy_from_slice(&words);
+            let (said, at) = (std::mem::take(&mut build.multipass_offset), build.write_offset);
+            build.write_offset += words.len() as u32 * 8;
+            driver.build_paging_buffer(build)?;
+            (build.write_offset, build.written, build.multipass_offset) = (at, words.len(), said + 1);
+            Err(PagingStatus::InsufficientDmaBuffer)
+        }),
+        ..Whims::default()
+    };
+    let mut config = config();
+    config.wrap_miniport = Some(wrapped(whims));
+    let host = Host::start(config).expect("the host starts");
+    let (other, one) = (client(&host), client(&host));
+    let fence = intra_gpu(&one);
+    while host.step() {}
+    asked.lock().unwrap().clear();
+    let all = demand_everything(&other);
+    let moves = |asked: &Asked| asked.lock().unwrap().iter().filter(|(number, _)| *number == 18).count();
+    while moves(&asked) < 2 {
+        assert!(host.step(), "the words move: {:?}, {:?}", asked.lock().unwrap(), host.stopped());
+    }
+    drop(fence);
+    while host.step() {}
+    let all_asked = std::mem::take(&mut *asked.lock().unwrap());
+    let last = all_asked.iter().rposition(|(number, _)| *number == 18).expect("just seen");
+    assert!(all_asked[last].1 > 0, "the last of several buffers: {all_asked:?}");
+    assert_eq!(all_asked.get(last + 1).map(|(_, offset)| *offset), Some(0), "the next one begins: {all_asked:?}");
+    drop((all, other, one));
     host.check_invariants().unwrap();
     assert_eq!(host.stopped(), None);
 }
