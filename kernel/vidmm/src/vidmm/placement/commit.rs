@@ -44,7 +44,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 Place::Memory(segment, None) => {
                     let elsewhere = matches!(self.allocations[id].placement, Placement::Memory(s, _) if s != segment);
                     if elsewhere {
-                        self.withdraw(id, Cause::Pressure { for_allocation: id }, batch);
+                        self.vacate(id, Cause::Pressure { for_allocation: id }, batch);
                     }
                     let allocation = &self.allocations[id];
                     let pages = allocation.pages - allocation.resident_pages();
@@ -54,7 +54,7 @@ impl<F: Copy + Eq> VidMm<F> {
                     self.commit(id, segment, frames, cause_of(id), batch);
                 }
                 Place::System(aperture) => {
-                    self.withdraw(id, Cause::Pressure { for_allocation: id }, batch);
+                    self.vacate(id, Cause::Pressure { for_allocation: id }, batch);
                     self.enter_system(id, aperture, cause_of(id), batch);
                 }
             }
@@ -166,8 +166,7 @@ impl<F: Copy + Eq> VidMm<F> {
     ) {
         self.note_paging(id, batch.serial);
         let allocation = &mut self.allocations[id];
-        // Storage of fences enters by itself when it leaves a memory segment.
-        let nowhere = allocation.stores_fences() || matches!(allocation.placement, Placement::None);
+        let nowhere = matches!(allocation.placement, Placement::None);
         debug_assert!(nowhere, "{id:?} enters system memory, and lies in {:?}", allocation.placement);
         allocation.moved_in_system(id, MoveKind::Map, aperture, cause, batch);
         allocation.placement = Placement::System(aperture);

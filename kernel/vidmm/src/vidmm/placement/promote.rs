@@ -153,7 +153,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 merge_points(&mut batch.after, &self.devices.take_uses(device));
             }
         }
-        self.withdraw(id, Cause::Promote, batch);
+        self.vacate(id, Cause::Promote, batch);
         let (allocation, segment) = (&self.allocations[id], self.segment(target));
         let (pages, contiguous) = (allocation.pages_in(segment), allocation.contiguous());
         let wish = Wish::of(&allocation.info, segment);

@@ -74,6 +74,18 @@ impl<F: Copy + Eq> VidMm<F> {
         }
     }
 
+    /// Takes an allocation out of wherever it is, for another place. Storage of fences goes by its backing store, where the paging process is
+    /// shown it at once, and leaves that, too.
+    // spec: sync §1.5
+    pub(crate) fn vacate(&mut self, id: AllocationId, cause: Cause, batch: &mut Batch<F>) {
+        self.withdraw(id, cause, batch);
+        if self.allocations[id].stores_fences() {
+            self.withdraw(id, cause, batch);
+        }
+        let placement = &self.allocations[id].placement;
+        debug_assert!(matches!(placement, Placement::None), "{id:?} goes elsewhere, and lies in {placement:?}");
+    }
+
     /// Takes the last `pages` resident pages of an allocation out of its memory segment.
     pub(crate) fn take_end(&mut self, id: AllocationId, pages: u64, cause: Cause, batch: &mut Batch<F>) {
         self.note_paging(id, batch.serial);

@@ -1,12 +1,12 @@
 //! Allocations of the kernel's own: fence words in video memory (sync §1.5).
 
-use ddi::{GpuMmuCaps, GpuMmuFlags, LegacyBehaviors, PteFlags, SegmentFlags};
-use wddm_types::{GpuVa, PAGE_BYTES, Pages};
+use ddi::{AllocationInfo, GpuMmuCaps, GpuMmuFlags, LegacyBehaviors, PteFlags, SegmentFlags, SegmentPreference};
+use wddm_types::{GpuVa, PAGE_BYTES, Pages, SegmentId};
 
 use super::world::*;
 use crate::{
-    AllocationError, EvictFlags, MapError, MapRequest, Operation, Protection, SegmentError, Sleep, SpaceKind, Target,
-    VidMm,
+    AllocationError, EvictFlags, MapError, MapRequest, MoveKind, Operation, Promotion, Protection, SegmentError, Sleep,
+    SpaceKind, Target, VidMm,
 };
 
 fn whole(target: Target) -> MapRequest {
@@ -82,6 +82,52 @@ fn nothing_takes_the_place_of_words_before_they_are_seen_in_their_new_one() {
         let filled = at(&|what| matches!(what, Operation::Fill { .. }));
         assert!(seen < flushed && flushed < filled, "{flags:?}: {:?}", work.operations);
     }
+}
+
+/// Words that move up from one memory segment to another go by their backing store, and the paging process sees them at each place.
+#[test]
+fn words_move_up_between_memory_segments_by_their_backing_store() {
+    // spec: sync §1.5, memory §8.1
+    let mut mm = adapter_of_two(64, SegmentFlags::empty());
+    mm.policy.suspend_others = true;
+    let (mut machine, bits) = (Machine::default(), [5, 5, 6]);
+    let (paging, tables) = mm.create_space(SpaceKind::Paging).expect("tables");
+    machine.carry_out(&tables);
+    let [device, other] = [(), ()].map(|()| {
+        let (space, tables) = mm.create_space(SpaceKind::Process).expect("tables");
+        machine.carry_out(&tables);
+        mm.create_device(space)
+    });
+    let all = create(&mut mm, other, 64, &[VRAM]);
+    machine.queue(mm.make_resident(other, &[all]).expect("room"));
+    let wish = AllocationInfo {
+        preferred_segment: SegmentPreference::of(&[VRAM, EXTRA]),
+        ..info(1, &[VRAM, EXTRA, APERTURE])
+    };
+    let words = mm.create_fence_storage(device, wish, 7).expect("the rules are kept");
+    machine.queue(mm.make_resident(device, &[words]).expect("room"));
+    let (va, shown) = mm.map_gpu_va(paging, whole(Target::FenceStorage(words))).expect("room");
+    machine.queue(shown);
+    assert_eq!(mm.storage_address(words).segment, EXTRA, "the first choice is full");
+    machine.run(&mut mm);
+    let here = mm.storage_address(words).offset / PAGE_BYTES;
+    machine.memory.insert((EXTRA, here), 9);
+    let now = EvictFlags { only_if_necessary: false, not_written_to: false };
+    machine.queue(mm.evict(other, &[all], now, &[]).expect("it is listed"));
+    mm.set_device_idle(device, true);
+    let Promotion::Work(work) = mm.promote(1000) else { panic!("there is room") };
+    let moves: Vec<_> = work.moves.iter().map(|moved| (moved.kind, moved.segment)).collect();
+    let system = [MoveKind::Map, MoveKind::Unmap].map(|kind| (kind, SegmentId::SYSTEM));
+    let path = [&[(MoveKind::PageOut, EXTRA)], &system[..], &[(MoveKind::PageIn, VRAM)]].concat();
+    assert_eq!(moves, path);
+    assert_eq!(work.quiesced, [device]);
+    machine.queue(Some(*work));
+    machine.run(&mut mm);
+    let there = mm.storage_address(words);
+    assert_eq!((there.segment, machine.read(VRAM, there.offset / PAGE_BYTES)), (VRAM, 9), "with their values");
+    let (root, _) = mm.root_table(paging);
+    assert_eq!(machine.walk(root, &bits, va).map(|entry| entry.address), Some(there), "where they are seen");
+    mm.check_invariants(&[]).expect("each page has one owner");
 }
 
 /// The kernel keeps an allocation that a present names mapped as long as the process has it.
