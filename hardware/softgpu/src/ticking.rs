@@ -36,10 +36,12 @@ impl Clocked for SoftGpu {
             // The earliest engine first; equal times in the order of their numbers, displays behind them all: a word that is written at
             // the time of a blank was there before it.
             let due = |number: &usize| self.engines[*number].due.load(Ordering::Acquire);
-            let next =
-                (0..self.engines.len()).min_by_key(|number| (due(number), *number)).filter(|number| due(number) <= now);
+            let is_due = |then: u64| then <= now && then != NEVER;
+            let next = (0..self.engines.len())
+                .min_by_key(|number| (due(number), *number))
+                .filter(|number| is_due(due(number)));
             let shown = self.displays.due();
-            if shown <= now && next.is_none_or(|engine| shown < due(&engine)) {
+            if is_due(shown) && next.is_none_or(|engine| shown < due(&engine)) {
                 self.clock.set(shown);
                 self.displays.advance(self);
                 continue;

@@ -60,3 +60,13 @@ fn an_engine_without_a_clock_looks_at_nothing_and_then_at_all_that_came() {
     assert_eq!(rig.drain(), begun + 2 * Timing::default().command_ns + IDLE_NS);
     assert_eq!((read_pointer(&rig), rig.pop()), (16, (record::IDLE, [engine, 0, 0])));
 }
+
+/// A device that has nothing to do has nothing to do at the end of time, either: the time of what never comes is no time.
+#[test]
+fn the_end_of_time_finds_an_idle_device() {
+    let mut rig = mapped(DataMode::Stored, false);
+    rig.run(&[Command::Nop]);
+    assert_eq!(rig.gpu.next_event(), None);
+    rig.gpu.tick(u64::MAX);
+    assert_eq!((rig.gpu.now(), rig.gpu.next_event()), (u64::MAX, None));
+}
