@@ -6,7 +6,7 @@
 //! |---|---|
 //! | handles | a handle names a live object of its own process, and no object has two, opened adapters excepted |
 //! | reachable | every object of a process that lives has a handle there: without one no process could destroy it |
-//! | devices | what a device owns exists and knows it |
+//! | devices | what a device owns exists and knows it; nothing is kept for a device or a process that has gone |
 //! | allocations | bindings, bodies and resources count each other rightly, and VidMm's with them |
 //! | quotas | what a process has committed is the sum of the allocations that it created, and of its sections |
 //! | sections | each has as many users as its handle and the allocations of all adapters that lie in it or are about to leave |

@@ -26,6 +26,8 @@
 //! - a device is listed for the opens that its process has asked for, and each of them is there and of it;
 //! - a page of packed words is listed for its room exactly while it has a free word;
 //! - the fences of 32 bits are those that are looked at without a waiter;
+//! - each process of the adapter has words that no GPU reaches, and no other process has any words or sees a fence; no device that has gone
+//!   has words or opens ([`Synchronization::check_owners`]);
 //! - an object counts its opens, and is there as long as it is open or an NT handle names it;
 //! - an open of an object is of one that is there, and stands in the index of its device, if it has one.
 
@@ -129,9 +131,36 @@ impl Synchronization {
     /// For the digest of the adapter's state.
     pub fn add_to(&self, digest: &mut StateDigest) {
         self.add_fences_to(digest);
+        self.asked_for.iter().for_each(|(device, opens)| digest.add("opens asked for by", device, opens));
         self.add_cpu_words_to(digest);
         self.add_packed_words_to(digest);
         self.add_local_words_to(digest);
         self.add_objects_to(digest);
     }
+
+    /// Finds a process that has no words, of those that are there, or has gone and has some or sees fences; and a device that has gone and
+    /// has words or opens. `processes` are those of the adapter, in order.
+    ///
+    /// # Errors
+    /// It.
+    pub fn check_owners(
+        &self,
+        processes: impl Iterator<Item = ProcessId>,
+        is_there: impl Fn(DeviceNumber) -> bool,
+    ) -> Result<(), String> {
+        if !self.cpu_words.keys().copied().eq(processes) {
+            return Err(format!("not the processes of the adapter have words, but {:?}", self.cpu_words.keys()));
+        }
+        let mut with_words = self.packed.processes().chain(self.seen.keys().copied());
+        if let Some(gone) = with_words.find(|process| !self.cpu_words.contains_key(process)) {
+            return Err(format!("{gone:?} has gone, and has packed words or sees fences"));
+        }
+        match self.local.devices().chain(self.asked_for.keys().copied()).find(|device| !is_there(*device)) {
+            Some(gone) => Err(format!("device {gone:?} has gone, and has words or opens")),
+            None => Ok(()),
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,9 +83,13 @@ impl Adapter {
 
     fn check_devices(&self) -> Checked {
         let is_there = |device| self.owners.facts_of(device).is_some();
-        let checked = self.queues.check(is_there).and_then(|()| self.packets.check_contexts(is_there));
-        let checked =
-            checked.and_then(|()| self.memory.paging_queues.check(is_there)).and_then(|()| self.owners.check());
+        let processes = self.owners.processes().map(|(process, _)| process);
+        let checked = self.queues.check(is_there, |process| self.owners.has_process(process));
+        let checked = checked.and_then(|()| self.packets.check_contexts(is_there));
+        let checked = checked.and_then(|()| self.memory.paging_queues.check(is_there));
+        let checked = checked.and_then(|()| self.memory.ring.check_stillnesses(is_there));
+        let checked = checked.and_then(|()| self.sync.check_owners(processes, is_there));
+        let checked = checked.and_then(|()| self.owners.check());
         let fault = checked.err();
         ensure(fault.is_none(), "devices", || fault.unwrap_or_default())
     }
@@ -170,6 +174,7 @@ impl Adapter {
         digest.add("suspended", &"", &suspended);
         digest.add("ranks", &"", &self.vidsch.ranks);
         self.displays.add_to(digest);
+        self.memory.ring.add_to(digest);
     }
 }
 

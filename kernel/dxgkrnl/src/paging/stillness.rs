@@ -8,7 +8,7 @@
 use std::collections::btree_map::{BTreeMap, Entry};
 
 use gpu_fence::FenceId;
-use vidmm::{Operation, SpaceId, Work};
+use vidmm::{Operation, SpaceId, StateDigest, Work};
 
 use super::PagingRing;
 use crate::number::{DeviceNumber, PagingWorkNumber};
@@ -23,6 +23,7 @@ pub(super) struct Stillnesses {
     relocations: BTreeMap<DeviceNumber, u32>,
 }
 
+#[derive(Debug)]
 struct Stillness {
     spaces: Vec<SpaceId>,
     devices: Vec<DeviceNumber>,
@@ -76,6 +77,26 @@ impl PagingRing {
         self.stillnesses.changes.remove(&device);
         self.stillnesses.relocations.remove(&device);
     }
+
+    /// For the digest of the adapter's state: what keeps devices off the hardware.
+    pub fn add_to(&self, digest: &mut StateDigest) {
+        let Stillnesses { of, changes, relocations } = &self.stillnesses;
+        of.iter().for_each(|(work, stillness)| digest.add("stillness", work, stillness));
+        changes.iter().for_each(|(device, works)| digest.add("page tables change under", device, works));
+        relocations.iter().for_each(|(device, works)| digest.add("content moves under", device, works));
+    }
+
+    /// Finds a device that has gone and is to be brought back.
+    ///
+    /// # Errors
+    /// It.
+    pub fn check_stillnesses(&self, is_there: impl Fn(DeviceNumber) -> bool) -> Result<(), String> {
+        let Stillnesses { changes, relocations, .. } = &self.stillnesses;
+        match changes.keys().chain(relocations.keys()).find(|device| !is_there(**device)) {
+            Some(device) => Err(format!("{device:?} has gone, and works that quiesce it are counted")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Counts one down; false also for a device that has gone.
@@ -102,4 +123,34 @@ pub fn causes(work: &Work<FenceId>) -> Vec<(SpaceId, events::Stillness)> {
         (false, false) => events::Stillness::Hardware,
     };
     work.idle_spaces.iter().map(|space| (*space, cause(*space))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ddi::{KmdContext, KmdDevice};
+
+    use super::*;
+    use crate::store::ObjectNumber;
+
+    fn digest(ring: &PagingRing) -> StateDigest {
+        let mut digest = StateDigest::default();
+        ring.add_to(&mut digest);
+        digest
+    }
+
+    #[test]
+    fn what_keeps_devices_off_the_hardware_is_digested_and_found_when_they_have_gone() {
+        let mut ring = PagingRing::new(KmdDevice::default(), KmdContext::default(), true);
+        let (work, device) = (PagingWorkNumber::from_raw(1), DeviceNumber::from_raw(7));
+        let before = digest(&ring);
+        ring.stillness_begins(work, Vec::new(), vec![device]);
+        let quiesced = digest(&ring);
+        assert_eq!(before.differences(&quiesced).len(), 2, "the work, and the device that it quiesces");
+        ring.relocates(device);
+        assert_eq!(quiesced.differences(&digest(&ring)).len(), 1);
+        assert!(ring.check_stillnesses(|_| false).is_err_and(|wrong| wrong.contains('7')));
+        assert_eq!(ring.check_stillnesses(|there| there == device), Ok(()));
+        ring.device_goes(device);
+        assert_eq!(ring.check_stillnesses(|_| false), Ok(()));
+    }
 }

@@ -228,7 +228,14 @@ impl HardwareQueues {
     ///
     /// # Errors
     /// What is wrong.
-    pub fn check(&self, is_there: impl Fn(DeviceNumber) -> bool) -> Result<(), String> {
+    pub fn check(
+        &self,
+        is_there: impl Fn(DeviceNumber) -> bool,
+        has_process: impl Fn(ProcessId) -> bool,
+    ) -> Result<(), String> {
+        if let Some(process) = self.log_pages.keys().find(|process| !has_process(**process)) {
+            return Err(format!("{process:?} has gone, and has pages of logs"));
+        }
         if let Some(device) = self.of_devices.keys().find(|device| !is_there(**device)) {
             return Err(format!("contexts are listed for device {device:?}, which has gone"));
         }
@@ -327,17 +334,24 @@ mod tests {
         assert_eq!(known.contexts_of(other).collect::<Vec<_>>(), [second]);
         assert_eq!(known.of_node(NodeId(1)).map(|(number, _)| number).collect::<Vec<_>>(), [a]);
         assert_eq!((known.node_of(b), known[first].queues.len()), (NodeId(0), 1));
-        assert_eq!(known.check(|_| true), Ok(()));
-        assert!(known.check(|there| there == device).is_err(), "the other device has gone, and its context is there");
+        assert_eq!(known.check(|_| true, |_| true), Ok(()));
+        assert!(
+            known.check(|there| there == device, |_| true).is_err(),
+            "the other device has gone, and its context is there"
+        );
 
         drop(known.remove(a));
         assert_eq!((of(&known, device), known[first].queues.len()), (vec![], 1), "logs name it on");
-        assert!(known.check(|_| true).is_err(), "it is listed, and not there");
+        assert!(known.check(|_| true, |_| true).is_err(), "it is listed, and not there");
         known.unlist(a, (first, device));
-        assert_eq!(known.check(|_| true), Ok(()));
+        assert_eq!(known.check(|_| true, |_| true), Ok(()));
         drop(known.remove_context(first));
         assert_eq!((known.contexts_of(device).count(), known.contexts().count()), (0, 1));
-        assert_eq!(known.check(|there| there == other), Ok(()), "nothing is kept for a device that has nothing");
+        assert_eq!(
+            known.check(|there| there == other, |_| true),
+            Ok(()),
+            "nothing is kept for a device that has nothing"
+        );
     }
 
     #[test]
@@ -354,5 +368,16 @@ mod tests {
         assert_eq!((known[number].doorbell, known[number].feed.submitted()), (None, 12));
         known.charged(number, 40);
         assert_eq!(known[number].counted_ns, Some(40));
+    }
+
+    #[test]
+    fn pages_of_logs_of_a_process_that_has_gone_are_found() {
+        let mut known = HardwareQueues::default();
+        let process = ProcessId(4);
+        known.log_pages(process);
+        assert_eq!(known.check(|_| true, |there| there == process), Ok(()));
+        assert!(known.check(|_| true, |_| false).is_err_and(|wrong| wrong.contains("ProcessId(4)")));
+        let _ = known.take_log_pages(process);
+        assert_eq!(known.check(|_| true, |_| false), Ok(()));
     }
 }

@@ -79,6 +79,11 @@ impl WordPage {
 }
 
 impl LocalWords {
+    /// The devices that have some.
+    pub(super) fn devices(&self) -> impl Iterator<Item = DeviceNumber> + '_ {
+        self.devices.keys().copied()
+    }
+
     fn page_of(&self, word: LocalWord) -> Option<&WordPage> {
         self.devices.get(&word.device)?.iter().find(|page| page.made.allocation == word.allocation)
     }

@@ -63,6 +63,13 @@ struct WordPage {
     free: Vec<u16>,
 }
 
+impl PackedWords {
+    /// The processes that have some.
+    pub(super) fn processes(&self) -> impl Iterator<Item = ProcessId> + '_ {
+        self.processes.keys().copied()
+    }
+}
+
 impl WordsOfProcess {
     fn of(&mut self, which: Which) -> &mut WordPages {
         match which {
