@@ -73,7 +73,7 @@ pub use build::{Built, Source, Written};
 pub use context::ContextFacts;
 use context::PacketContext;
 pub use dma_buffer::{BufferPlace, Pooled};
-pub use handed::{Back, Finished, Handed, InFlight, NodePreempted};
+pub use handed::{Back, Finished, Handed, InFlight, NodePreempted, TakenOut};
 pub use info::{check_context_info, check_device_info, dma_buffer_segments, info_of_context};
 pub use list::{ListEntry, Listed, check_primaries, check_private_data, driver_list};
 pub use need::Needs;

@@ -55,7 +55,7 @@ pub use flips::Flips;
 pub use lifecycle::QueueState;
 pub use node::{
     AbortBreach, Aborted, AfterReset, AnswerBreach, Faulted, InFlight, NodeStep, NodeTerms, Nodes, PacketFenceId,
-    PacketOf, PagingStep, PreemptFor, PreemptionNumber, ReportBreach, Running, Seen,
+    PacketOf, PagingStep, PreemptFor, PreemptionNumber, ReportBreach, Running, Seen, TakenOut,
 };
 pub use packet::{Packet, QueueKind, SoftwareTurn, Step, SubmitError};
 pub use priority::{ContextPriority, OutOfBounds, OwnPriority, rank_of_class};

@@ -28,6 +28,7 @@ mod id;
 mod report;
 mod state;
 mod step;
+mod taken;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -39,6 +40,7 @@ pub use id::{PacketFenceId, PreemptionNumber};
 pub use report::{Aborted, AfterReset, Faulted};
 use state::{Event, NodeState};
 pub use step::{InFlight, NodeStep, NodeTerms, PacketOf, PagingStep, PreemptFor, Running, Seen};
+pub use taken::TakenOut;
 
 use crate::queues::QueueId;
 use crate::turn::{NodeDecision, NodeTime, Occupied};

@@ -41,6 +41,8 @@ pub enum Handed {
 
 /// A packet with the driver.
 pub type InFlight = vidsch::InFlight<PacketContextNumber, Handed>;
+/// Packets that a node has no more.
+pub type TakenOut = vidsch::TakenOut<PacketContextNumber, Handed>;
 
 /// A driver's answer to a preemption, copied from its interrupt.
 #[derive(Clone, Copy, Debug)]

@@ -7,14 +7,14 @@ use wddm_types::NodeId;
 
 use super::state::{Event, NodeState};
 use super::{
-    AbortBreach, AnswerBreach, InFlight, Node, Nodes, PacketFenceId, PacketOf, PreemptionNumber, ReportBreach, Running,
+    AbortBreach, AnswerBreach, Node, Nodes, PacketFenceId, PacketOf, PreemptionNumber, ReportBreach, Running, TakenOut,
 };
 
 /// A packet has faulted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Faulted<C, P> {
     /// What was handed over before it is done; the oldest first.
-    pub done: Vec<InFlight<C, P>>,
+    pub done: TakenOut<C, P>,
     /// Whose it is; `None`: its context was dropped meanwhile. The packet is in flight until that happens, or the hardware is lost.
     pub of: Option<PacketOf<C>>,
 }
@@ -43,13 +43,13 @@ pub enum AfterReset<C> {
 
 impl<C: Copy + Ord, P> Node<C, P> {
     /// A packet is done, and what was handed over before it. Takes that out.
-    fn done_up_to(&mut self, id: PacketFenceId) -> Vec<InFlight<C, P>> {
+    fn done_up_to(&mut self, id: PacketFenceId) -> TakenOut<C, P> {
         let last = self.handed_last;
         debug_assert!(!id.is_later_than(last), "{id:?} is done, and {last:?} was given out last");
         self.completed_last = id;
         self.dropped.retain(|dropped| dropped.is_later_than(id));
         let done = self.in_flight.iter().take_while(|packet| !packet.id.is_later_than(id)).count();
-        let done = self.in_flight.drain(..done).collect();
+        let done = TakenOut::new(self.in_flight.drain(..done).collect());
         debug_assert!(self.find(id).is_none(), "{id:?} is done, and in flight");
         done
     }
@@ -90,7 +90,7 @@ impl<C: Copy + Ord, P> Nodes<C, P> {
     /// # Errors
     /// The node does not have the packet.
     // spec: memory §7.4, sync §4.4
-    pub fn completed(&mut self, node: NodeId, id: PacketFenceId) -> Result<Vec<InFlight<C, P>>, ReportBreach> {
+    pub fn completed(&mut self, node: NodeId, id: PacketFenceId) -> Result<TakenOut<C, P>, ReportBreach> {
         let Some(known) = self.nodes.get_mut(usize::from(node.0)) else { return Err(ReportBreach::NoSuchNode) };
         if known.may_be_reported(id) { Ok(known.done_up_to(id)) } else { Err(self.why_not_there(node, id)) }
     }
@@ -107,7 +107,8 @@ impl<C: Copy + Ord, P> Nodes<C, P> {
         }
         let of = known.find(id).map(|packet| packet.of);
         let before = known.in_flight.iter().take_while(|packet| id.is_later_than(packet.id)).last();
-        let done = before.map(|packet| packet.id).map_or_else(Vec::new, |before| known.done_up_to(before));
+        let done =
+            before.map(|packet| packet.id).map_or_else(|| TakenOut::new(Vec::new()), |before| known.done_up_to(before));
         Ok(Faulted { done, of })
     }
 
@@ -134,7 +135,7 @@ impl<C: Copy + Ord, P> Nodes<C, P> {
         node: NodeId,
         number: PreemptionNumber,
         last: PacketFenceId,
-    ) -> Result<Vec<InFlight<C, P>>, AnswerBreach> {
+    ) -> Result<TakenOut<C, P>, AnswerBreach> {
         let Some(known) = self.nodes.get_mut(usize::from(node.0)) else { return Err(AnswerBreach::NoSuchNode) };
         known.check_answer(number, last)?;
         known.happens(Event::Answer(last));
@@ -144,13 +145,13 @@ impl<C: Copy + Ord, P> Nodes<C, P> {
     /// Takes everything from a node that has answered or was reset, the youngest first: the caller puts each in front of its queue, then
     /// says [`goes_on`](Self::goes_on).
     // spec: memory §7.4, sync §4.3
-    pub fn give_back(&mut self, node: NodeId) -> Vec<InFlight<C, P>> {
+    pub fn give_back(&mut self, node: NodeId) -> TakenOut<C, P> {
         let known = self.node_mut(node);
         if let NodeState::Answering(last) = known.state {
             known.completed_last = last;
             known.dropped.clear();
         }
-        known.in_flight.drain(..).rev().collect()
+        TakenOut::new(known.in_flight.drain(..).rev().collect())
     }
 
     /// What came back stands in front of its queues: packets are handed over again.

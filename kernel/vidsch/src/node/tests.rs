@@ -55,8 +55,8 @@ fn next(nodes: &mut Nodes<u64, u64>, ready: &[Contender<u64>]) -> NodeStep<u64> 
     nodes.next(0, N0, ready, seen)
 }
 
-fn numbers(packets: Vec<InFlight<u64, u64>>) -> Vec<u64> {
-    packets.into_iter().map(|packet| packet.packet).collect()
+fn numbers(packets: TakenOut<u64, u64>) -> Vec<u64> {
+    packets.into_packets().into_iter().map(|packet| packet.packet).collect()
 }
 
 #[test]

@@ -18,7 +18,7 @@ impl Adapter {
     /// The driver reports that a packet is done, and with it every one before it on the node.
     pub(in crate::adapter) fn packet_completed(&mut self, cx: &mut Cx<'_>, node: NodeId, id: PacketFenceId) {
         match self.vidsch.nodes.completed(node, id) {
-            Ok(done) => done.into_iter().for_each(|packet| self.finish_packet(cx, node, packet)),
+            Ok(done) => done.into_packets().into_iter().for_each(|packet| self.finish_packet(cx, node, packet)),
             Err(ReportBreach::NoSuchNode) => {
                 self.stop(cx, format!("a packet of node {} was reported; there is no such node", node.0));
             }
@@ -89,7 +89,7 @@ impl Adapter {
             }
             Err(why) => return self.invalid_fence_id(cx, fault.node, id, "to have faulted", why),
         };
-        done.into_iter().for_each(|packet| self.finish_packet(cx, fault.node, packet));
+        done.into_packets().into_iter().for_each(|packet| self.finish_packet(cx, fault.node, packet));
         // A packet of a context that was dropped meanwhile.
         let Some(of) = of else { return };
         let Some(context) = of.context() else {

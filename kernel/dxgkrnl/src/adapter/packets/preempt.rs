@@ -14,7 +14,7 @@ use wddm_types::{EngineId, NodeId, ProcessId};
 use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::number::{PacketContextNumber, PacketNumber};
-use crate::packet::{Back, InFlight, NodePreempted};
+use crate::packet::{Back, InFlight, NodePreempted, TakenOut};
 use crate::scheduling::Payload;
 use crate::store::ObjectNumber;
 use crate::tally::Fate;
@@ -70,11 +70,11 @@ impl Adapter {
             Err(reason) => return self.stop(cx, reason),
         };
         // The completed packets first, then the rest: the node is handed nothing meanwhile.
-        done.into_iter().for_each(|packet| self.finish_packet(cx, node, packet));
+        done.into_packets().into_iter().for_each(|packet| self.finish_packet(cx, node, packet));
         let left = self.vidsch.nodes.give_back(node);
-        let paging = left.iter().filter(|packet| packet.of == PacketOf::Paging).count();
+        let paging = left.packets().iter().filter(|packet| packet.of == PacketOf::Paging).count();
         // CAST: a node has few packets.
-        let (packets, paging) = ((left.len() - paging) as u32, paging as u32);
+        let (packets, paging) = ((left.packets().len() - paging) as u32, paging as u32);
         cx.emit(
             self.index,
             Event::Preempted { node: node.0, preemption_fence: fence, last_completed: last, packets, paging },
@@ -86,7 +86,7 @@ impl Adapter {
     ///
     /// # Errors
     /// The reason why it cannot be true.
-    fn answer_of(&mut self, answer: NodePreempted) -> Result<Vec<InFlight>, String> {
+    fn answer_of(&mut self, answer: NodePreempted) -> Result<TakenOut, String> {
         let NodePreempted { node, engine, preemption_fence_id: fence, last_completed_fence_id: last } = answer;
         let answered = match engine {
             EngineId(0) => self.vidsch.nodes.preempted(node, PreemptionNumber(fence), PacketFenceId(last)),
@@ -102,8 +102,8 @@ impl Adapter {
     }
 
     /// Packets that a node gave back, the youngest first, stand in front of their queues again, and the node goes on.
-    pub(super) fn take_all_back(&mut self, cx: &mut Cx<'_>, node: NodeId, left: Vec<InFlight>) {
-        left.into_iter().for_each(|packet| self.take_back(cx, node, packet));
+    pub(super) fn take_all_back(&mut self, cx: &mut Cx<'_>, node: NodeId, left: TakenOut) {
+        left.into_packets().into_iter().for_each(|packet| self.take_back(cx, node, packet));
         self.vidsch.nodes.goes_on(node);
         self.pump_packets(cx);
     }

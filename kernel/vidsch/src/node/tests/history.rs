@@ -109,8 +109,8 @@ impl World {
         self.last_done
     }
 
-    fn ended(&mut self, done: Vec<InFlight<u64, u64>>) {
-        for packet in done {
+    fn ended(&mut self, done: TakenOut<u64, u64>) {
+        for packet in done.into_packets() {
             self.queue(packet.of).ends(packet.packet);
         }
     }
@@ -123,7 +123,7 @@ impl World {
     }
 
     fn come_back(&mut self) {
-        for packet in self.nodes.give_back(N0) {
+        for packet in self.nodes.give_back(N0).into_packets() {
             let kept = (packet.of == PacketOf::Paging).then_some(packet.id);
             self.queue(packet.of).waiting.push_front((packet.packet, kept));
         }

@@ -4,6 +4,11 @@ use std::collections::BTreeSet;
 
 use super::*;
 
+/// No packet.
+fn none() -> TakenOut<u64, u64> {
+    TakenOut::new(Vec::new())
+}
+
 #[test]
 fn a_packet_that_is_done_ends_all_before_it_and_no_other() {
     // spec: memory §7.4, sync §4.4
@@ -40,12 +45,12 @@ fn the_packets_of_a_dropped_context_may_be_reported_until_a_later_one_is() {
     nodes.drop_of(N0, 1);
     assert_eq!((nodes.holder(N0), nodes.front(N0)), (None, Some(PacketOf::Paging)));
     assert_eq!(numbers(nodes.completed(N0, id(1)).unwrap()), [100]);
-    assert_eq!(nodes.faulted(N0, id(2)), Ok(Faulted { done: Vec::new(), of: None }));
-    assert_eq!(nodes.completed(N0, id(3)), Ok(Vec::new()));
+    assert_eq!(nodes.faulted(N0, id(2)), Ok(Faulted { done: none(), of: None }));
+    assert_eq!(nodes.completed(N0, id(3)), Ok(none()));
     assert_eq!(nodes.completed(N0, id(3)), Err(ReportBreach::DoneBefore));
     assert_eq!(nodes.completed(N0, id(2)), Err(ReportBreach::LeftBehind(id(3))));
     assert_eq!(nodes.faulted(N0, id(2)), Err(ReportBreach::LeftBehind(id(3))));
-    assert_eq!(nodes.completed(N0, id(4)), Ok(Vec::new()));
+    assert_eq!(nodes.completed(N0, id(4)), Ok(none()));
 }
 
 #[test]
@@ -98,7 +103,7 @@ fn an_answer_gives_back_what_is_not_done_and_the_node_goes_on_behind_it() {
     assert!(!nodes.owes(N0));
     assert_eq!(next(&mut nodes, &[of(2)]), NodeStep::Start(2, id(4)), "with ids that were not given out");
     assert_eq!(nodes.ask(N0), Some(PreemptionNumber(2)));
-    assert_eq!(nodes.preempted(N0, PreemptionNumber(2), id(1)), Ok(Vec::new()), "nothing was done since");
+    assert_eq!(nodes.preempted(N0, PreemptionNumber(2), id(1)), Ok(none()), "nothing was done since");
 }
 
 #[test]
@@ -150,7 +155,7 @@ fn a_reset_loses_what_had_begun_and_gives_back_the_rest() {
     assert_eq!(nodes.aborted(N0, id(2)), Ok(aborted));
     nodes.drop_of(N0, 1);
     assert_eq!(numbers(nodes.give_back(N0)), []);
-    assert_eq!(nodes.completed(N0, id(2)), Ok(Vec::new()), "the driver may speak of it still");
+    assert_eq!(nodes.completed(N0, id(2)), Ok(none()), "the driver may speak of it still");
     nodes.goes_on(N0);
     assert_eq!((number, nodes.ask(N0)), (Some(PreemptionNumber(1)), Some(PreemptionNumber(2))));
 }
@@ -165,8 +170,8 @@ fn a_reset_under_a_paging_buffer_is_one_of_the_adapter() {
     assert_eq!(nodes.aborted(N0, id(1)), Ok(lost));
     let both = Aborted { contexts: BTreeSet::from([1]), then: AfterReset::PagingLost };
     assert_eq!(nodes.aborted(N0, id(2)), Ok(both));
-    let none = Aborted { contexts: BTreeSet::new(), then: AfterReset::GoesOn };
-    assert_eq!(nodes.aborted(N0, id(0)), Ok(none), "it did not begin");
+    let nothing = Aborted { contexts: BTreeSet::new(), then: AfterReset::GoesOn };
+    assert_eq!(nodes.aborted(N0, id(0)), Ok(nothing), "it did not begin");
     assert_eq!(numbers(nodes.give_back(N0)), [10, 100]);
 }
 
