@@ -125,7 +125,10 @@ impl Adapter {
             return Err(refusal);
         }
         match self.ask_displays(cx, |displays, lent| displays.show_first(lent, mode, place)) {
-            Some(()) => Ok(()),
+            Some(()) => {
+                debug_assert!(self.displays.is_on(mode.source()), "a mode that has begun shows its primary");
+                Ok(())
+            }
             None => self.life.running(),
         }
     }
@@ -168,6 +171,10 @@ impl Adapter {
     /// it is back.
     pub fn displays_sleep(&mut self, cx: &mut Cx<'_>) {
         self.displays.sources().for_each(|source| self.go_black(cx, source));
+        debug_assert!(
+            self.displays.sources().all(|source| !self.displays.is_on(source)),
+            "no display reads memory that loses its power"
+        );
         self.lend_displays(cx, Displays::unpin_coming_modes);
         self.unpin_queued(None);
         self.hide_undisplayed(cx);
@@ -201,6 +208,10 @@ impl Adapter {
                 self.lend_displays(cx, |displays, lent| displays.drop_flips_to(lent, source, id));
             }
         }
+        debug_assert!(
+            self.displays.sources().all(|source| !self.displays.shows(source, id)),
+            "{id:?} is destroyed, and shown"
+        );
         self.unpin_queued(Some(id));
     }
 }

@@ -95,6 +95,8 @@ impl Adapter {
             let (current, monitored) = (slot.system_current_va, slot.system_monitored_va);
             PagingOp::SignalMonitoredFence { current, monitored, value }
         });
+        debug_assert!(part.is_none() || signal.is_none(), "the signal stands behind the last operation: {part:?}");
+        debug_assert!(part.is_some() || flush.is_none(), "windows are flushed for the part that they show");
         let names = Names { spaces: &self.memory.spaces, owners: &self.owners, vidmm: &self.vidmm };
         let (mode, fences) = (self.driver.table_update_mode(), fences.as_slice());
         let question = Question { names, mode, part, flush, fences, signal };

@@ -169,6 +169,10 @@ impl Adapter {
         for device in devices {
             self.fail_device(cx, device, DeviceState::Reset, format!("the adapter was reset: {reason}"));
         }
+        debug_assert!(
+            self.owners.devices().all(|(number, _)| !self.owners.is_active(number)),
+            "each device that there was is lost with the hardware"
+        );
         self.packets_lost();
         self.satisfy_paging_queues(cx);
         self.tell_slept_through(cx);

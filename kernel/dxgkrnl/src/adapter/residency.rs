@@ -46,6 +46,10 @@ impl Adapter {
             locked = Some(allocation);
             made = self.vidmm.make_resident_held(owner, &allocations, how);
         }
+        debug_assert!(
+            locked.is_none() || made.is_err() || self.vidmm.is_suspended(owner),
+            "a device that runs waits for no unlock: {locked:?} of {device:?}"
+        );
         match made {
             Ok(work) => {
                 let paging_fence_value = match locked {
@@ -171,6 +175,7 @@ impl Adapter {
         let reclaimed = reclaimed.map_err(|error| from_reclaim(&error))?;
         bare.into_iter().for_each(|id| _ = self.lend_backing(cx, id));
         let results: Vec<ReclaimResult> = reclaimed.results.into_iter().map(reclaim_result).collect();
+        debug_assert_eq!(results.len(), list.len(), "each that is reclaimed has its answer");
         // CAST: bounded by LIST_MAX.
         let lost = results.iter().filter(|result| **result != ReclaimResult::Ok).count() as u32;
         cx.emit(self.index, Event::Reclaimed { device: device.raw(), count: list.len() as u32, lost });

@@ -43,6 +43,7 @@ impl Adapter {
         let mut shows = [Pages::ZERO; 2];
         for (at, (window, pages)) in [windows.first, windows.second].into_iter().zip(shown).enumerate() {
             shows[at] = Pages(pages.iter().map(|(_, run)| run.count.0).sum());
+            debug_assert!(shows[at] <= self.vidmm.scratch_window(), "a window shows {:?}", shows[at]);
             let entries = self.vidmm.scratch_entries(space, window, pages);
             self.write_now(cx, entries)?;
         }

@@ -49,8 +49,8 @@ impl PagingRing {
 }
 
 /// Whether each is above the one before.
-fn rises(numbers: &[u64]) -> bool {
-    numbers.windows(2).all(|pair| pair[0] < pair[1])
+fn rises(values: &[u64]) -> bool {
+    values.windows(2).all(|pair| pair[0] < pair[1])
 }
 
 fn ensure(holds: bool, place: impl FnOnce() -> String) -> Result<(), String> {

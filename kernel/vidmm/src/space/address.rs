@@ -63,6 +63,7 @@ impl AddressSpaces {
         unit: u64,
         alignment: u64,
     ) -> Result<u64, AddressError> {
+        debug_assert!(pages > 0 && alignment > 0, "{pages} pages of {space:?} are looked for by {alignment}");
         let (minimum, maximum) = self.inward(window, unit);
         let entry = &self.spaces[space];
         let usual = if window.0.is_null() { self.geometry.root_entry_pages() } else { minimum };
@@ -93,6 +94,7 @@ impl AddressSpaces {
     /// that may be used.
     // spec: memory §4.8
     fn inward(&self, (minimum, maximum): (GpuVa, GpuVa), unit: u64) -> (u64, u64) {
+        debug_assert!(unit.is_multiple_of(PAGE_BYTES), "bounds are counted in pages, and not in {unit} bytes");
         let minimum = page_of(self.plain(minimum).checked_next_multiple_of(unit).unwrap_or(u64::MAX));
         let last = self.plain(maximum).saturating_add(1);
         let maximum = if maximum.is_null() { u64::MAX } else { page_of(last - last % unit) };

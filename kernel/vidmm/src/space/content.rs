@@ -63,6 +63,7 @@ impl AddressSpaces {
     /// Makes the tables under addresses, which count as needed once more. `coarse`: new leaf tables have 64-KB entries, by the work of
     /// this number.
     pub fn cover(&mut self, space: SpaceId, run: PageRun, coarse: Option<u64>) -> Result<Vec<Operation>, OutOfTables> {
+        debug_assert!(!run.count.is_zero(), "no page of {space:?} is covered");
         let entry = &mut self.spaces[space];
         entry.table.cover(space, run.first, run.count.0, coarse, self.frames.of(entry.kind))
     }

@@ -46,6 +46,8 @@ impl<F: Copy + Eq> VidMm<F> {
         if !self.allocations[id].info.flags.contains(AllocationFlags::ACCESSED_PHYSICALLY) {
             return Err(ReferenceError::NotPhysical);
         }
+        let placed = reference.place.is_some() || !self.is_resident(id);
+        debug_assert!(placed, "{id:?} is resident for physical addresses, and has none: {reference:?}");
         Ok(reference)
     }
 
@@ -108,6 +110,7 @@ impl<F: Copy + Eq> VidMm<F> {
         pages: &[PageRun],
     ) -> Result<(u64, u64, Operation), ApertureFull> {
         let count = pages.iter().map(|run| run.count.0).sum();
+        debug_assert!(count > 0, "a DMA buffer of no page is shown in {segment:?}");
         let run = self.segments.take_aperture(segment, count, 1).ok_or(ApertureFull)?;
         let operation = Operation::MapAperture {
             device: None,
@@ -124,6 +127,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Takes a DMA buffer out of the aperture again.
     pub fn unmap_dma_buffer(&mut self, segment: SegmentId, first: u64, count: Pages) -> Operation {
         let dummy_page = self.dummy_page_address();
+        debug_assert!(self.segment(segment).is_aperture(), "a DMA buffer leaves {segment:?}, which is no aperture");
         self.segment_mut(segment).give(PageRun { first, count });
         Operation::UnmapAperture {
             device: None,

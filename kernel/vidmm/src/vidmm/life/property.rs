@@ -101,6 +101,7 @@ impl<F: Copy + Eq> VidMm<F> {
             self.unpin(id);
         }
         let mut batch = self.works.begin();
+        debug_assert!(!leaves || self.allocations[id].pins == 0, "{id:?} is pinned, and has to leave");
         if leaves {
             for device in self.running_holders(id) {
                 self.suspend_now(device, &mut batch);

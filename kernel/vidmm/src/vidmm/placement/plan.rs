@@ -319,6 +319,14 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
         state.plan.anew =
             self.anew_for.into_iter().flat_map(|wanted| self.all_anew().map(move |id| (id, wanted))).collect();
         state.plan.quiesced = self.devices_to_quiesce(&state.plan);
+        let Plan { places, whole_victims, relocations, .. } = &state.plan;
+        let unwanted = places.iter().find(|(id, _)| !self.wanted.contains(id));
+        debug_assert!(unwanted.is_none(), "{unwanted:?} gets a place that no list asks for");
+        let wanted = whole_victims.iter().find(|(victim, _)| self.wanted.contains(victim));
+        debug_assert!(wanted.is_none(), "{wanted:?} leaves, and is wanted");
+        let leaves = |step: &&Relocated| whole_victims.iter().any(|(victim, _)| *victim == step.allocation);
+        let both = relocations.iter().find(leaves);
+        debug_assert!(both.is_none(), "{both:?} moves, and leaves");
         state.plan
     }
 

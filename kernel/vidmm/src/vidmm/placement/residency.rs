@@ -104,6 +104,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut batch = self.works.begin();
         self.begin(&mut plan, device, &mut batch);
         self.carry_out(plan, Cause::MakeResident, &mut batch);
+        let missing = list.iter().find(|id| !waits && !self.is_resident(**id));
+        debug_assert!(missing.is_none(), "{missing:?} was brought in for {device:?}, and is not all there");
         Ok(self.finish(batch, false))
     }
 
@@ -127,6 +129,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if !self.is_suspended(device) {
             self.suspend_now(device, &mut batch);
         }
+        debug_assert!(self.is_suspended(device), "{device:?} runs, and a lock keeps content of its list out");
         Ok(self.finish(batch, false))
     }
 
@@ -235,6 +238,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     fn left_all_lists(&mut self, id: AllocationId, flags: EvictFlags, batch: Option<&mut Batch<F>>) {
         let allocation = &self.allocations[id];
+        debug_assert!(allocation.holders.is_empty(), "{id:?} is on no list, and held by {:?}", allocation.holders);
         let lazily = match &allocation.placement {
             // It was taken while its devices were suspended.
             Placement::None => return,

@@ -93,6 +93,7 @@ impl<F: Copy + Eq> VidMm<F> {
             if self.kept_out_of(device).is_some() {
                 continue;
             }
+            debug_assert!(known.is_suspended(), "{device:?} stands in line, and runs");
             if self.plan_of_return(device, Takes::Lower).is_ok() {
                 return NextResume::Resume(device);
             }
@@ -158,6 +159,8 @@ impl<F: Copy + Eq> VidMm<F> {
                 self.withdraw(id, Cause::Resume, &mut batch);
             }
         }
+        let stays = self.devices[device].list().find(|id| self.may_be_withdrawn(*id));
+        debug_assert!(stays.is_none(), "{stays:?} stays in the way of {device:?}");
         self.finish(batch, false)
     }
 
@@ -218,7 +221,9 @@ impl<F: Copy + Eq> VidMm<F> {
         if count > 0 {
             self.clock.next_tick();
         }
-        for step in self.devices.take_postponed(device, count) {
+        let steps = self.devices.take_postponed(device, count);
+        debug_assert_eq!(steps.len(), count, "steps of {device:?} are over that were not postponed");
+        for step in steps {
             match step {
                 Postponed::Evict { id, flags, last_use } => {
                     self.devices.note_uses(device, &last_use);
@@ -263,6 +268,7 @@ impl<F: Copy + Eq> VidMm<F> {
         for id in self.list_of(device) {
             self.rerank(id);
         }
+        debug_assert!(!batch.suspends.contains(&device), "{device:?} is suspended twice by one work");
         batch.suspends.push(device);
         merge_points(&mut batch.after, &self.devices.take_uses(device));
     }

@@ -62,7 +62,9 @@ impl<F: Copy + Eq> Planner<'_, F> {
         }
         let wanted = &self.mm.allocations[id];
         let alignment = Wish::of(&wanted.info, place).alignment();
+        debug_assert_eq!(movable.len(), owners.len(), "each piece that may move is of one allocation");
         let (hole, moves) = trial.compaction(wanted.pages, alignment, &movable)?;
+        debug_assert_eq!(hole.count.0, wanted.pages, "a hole for {id:?} is as long as it");
         let relocated = moves.into_iter().map(|step| Relocated {
             allocation: owners[step.movable],
             segment,

@@ -50,6 +50,11 @@ impl<F: Copy + Eq> Planner<'_, F> {
     ) -> PageRun {
         let Hole { run, moved, victims, .. } = hole;
         let (plan, room) = (&mut state.plan, &mut state.rooms[index(candidate)]);
+        debug_assert!(run.count.0 <= room.pages, "{run:?} of {candidate:?} is planned, of {} pages", room.pages);
+        debug_assert!(
+            !victims.iter().any(|victim| room.given.contains(victim)),
+            "{victims:?} leave for {id:?} once more"
+        );
         let mut trial = self.trial(room, candidate);
         let needed = victims.iter().flat_map(|victim| frames_in(self.mm, plan, *victim, candidate));
         needed.for_each(|frames| trial.give(frames));
@@ -117,6 +122,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let mut look_at = 0;
         loop {
             if let Some(run) = wish.take_contiguous(&mut trial, pages) {
+                debug_assert_eq!(run.count.0, pages, "a hole for {id:?} is as long as it");
                 let plain = self.hole(plan, candidate, run, Vec::new(), &given);
                 let spares = |hole: &Hole| hole.lost < plain.lost || hole.tier < plain.tier;
                 return Some(by_moves.filter(spares).unwrap_or(plain));
@@ -185,6 +191,8 @@ impl<F: Copy + Eq> Planner<'_, F> {
         moved: Vec<Relocated>,
         given: &[(usize, AllocationId)],
     ) -> Hole {
+        let here = |step: &Relocated| step.segment == candidate && step.from.count == step.to.count;
+        debug_assert!(moved.iter().all(here), "a hole in {candidate:?} is made by {moved:?}");
         let places: Vec<PageRun> = moved.iter().map(|step| step.to).chain([run]).collect();
         let meets = |frames: &PageRun| places.iter().any(|at| frames.first < at.end() && at.first < frames.end());
         let needed =

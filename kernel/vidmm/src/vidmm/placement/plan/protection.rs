@@ -44,6 +44,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
                 exact = false;
                 continue;
             }
+            debug_assert!(self.lies_in(id, segment), "{id:?} holds pages of {segment:?}, and lies elsewhere");
             // Content that was to move leaves instead, from its present place.
             state.plan.relocations.retain(|step| step.allocation != id);
             state.plan.whole_victims.push((id, for_allocation));
@@ -134,6 +135,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         }
         for device in runners {
             let suspect = self.suspect(state, device);
+            debug_assert!(self.mm.band_of(device) < self.mm.band_of(self.claim.device), "{device:?} is as protected");
             state.add_pages(&suspect);
             state.suspended.push(suspect);
         }

@@ -125,6 +125,7 @@ impl PlanState {
 
     /// Whether the plan stands without these pages.
     pub fn can_spare(&self, suspect: &Suspect) -> bool {
+        debug_assert_eq!(self.rooms.len(), suspect.freed.len(), "pages come free by segment");
         let enough = self.rooms.iter().zip(&suspect.freed).all(|(room, pages)| room.pages >= pages.iter().sum());
         let used = |id: &AllocationId| self.rooms.iter().any(|room| room.given.contains(id));
         enough && !suspect.content.iter().any(used)
@@ -261,6 +262,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
                 Some(hole) => self.take_hole(state, id, candidate, hole),
                 None => self.contiguous_or_suspend(state, id, candidate).ok_or(NoPlace::Room)?,
             };
+            debug_assert_eq!(run.count.0, pages, "{id:?} has a run of its pages in {candidate:?}");
             if aperture {
                 state.commit_left -= pages;
             }
@@ -308,5 +310,6 @@ impl<F: Copy + Eq> Planner<'_, F> {
 
 /// Position of a segment among the rooms.
 pub(super) fn index(segment: SegmentId) -> usize {
+    debug_assert!(!segment.is_system(), "system memory has no room that a plan counts");
     usize::from(segment.0) - 1
 }

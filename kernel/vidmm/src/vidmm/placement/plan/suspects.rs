@@ -98,6 +98,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
             return false;
         };
         left.remove(position);
+        debug_assert!(!left.contains(&suspect.device), "{:?} may be suspended twice by one plan", suspect.device);
         state.suspects = Some(left);
         state.add_pages(&suspect);
         state.suspended.push(suspect);
@@ -114,6 +115,8 @@ impl<F: Copy + Eq> Planner<'_, F> {
 
     /// Takes back the suspensions after the first `count`.
     pub(super) fn give_up(&self, state: &mut PlanState, count: usize) {
+        let all = state.suspended.len();
+        debug_assert!(count <= all, "{count} suspensions of a plan are to stay, of {all}");
         while state.suspended.len() > count {
             let suspect = state.suspended.pop().expect("just counted");
             state.remove_pages(&suspect);
@@ -205,6 +208,8 @@ impl<F: Copy + Eq> Planner<'_, F> {
 
     /// The pages that suspending a device would free, beside those suspended already.
     pub(super) fn suspect(&self, state: &PlanState, device: DeviceId) -> Suspect {
+        debug_assert_ne!(device, self.claim.device, "a device gives way to itself");
+        debug_assert!(!self.mm.is_suspended(device), "{device:?} is suspended once more by a plan");
         let mut freed = vec![[0; BANDS]; self.mm.segments.all().len()];
         let own = self.mm.band_of(self.claim.device);
         let (mut content, mut entangled) = (Vec::new(), false);
