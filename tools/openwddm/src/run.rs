@@ -24,12 +24,12 @@ pub(crate) use setup::Setup;
 pub use share::{Priority, Share, Terms};
 pub use stages::parse as parse_stage;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use dxgk_host::{Host, ProcessLink, RecoveryPolicy};
-use replay::{DriveError, DriveOptions, Observer, ResidencyPolicy, round_trip_ns};
+use replay::{DriveError, DriveOptions, Fault, Observer, ResidencyPolicy, round_trip_ns};
 
 use crate::arguments::{Choice, Policy};
 use crate::error::RunError;
@@ -52,6 +52,13 @@ pub enum Workload {
     Bundled,
     /// A file.
     File(PathBuf),
+    /// The bytes of such a file, in memory, and what to call them.
+    Memory {
+        /// Its name, unless the recording has one.
+        name: String,
+        /// Plain or gzipped.
+        text: Arc<[u8]>,
+    },
 }
 
 /// Options of a run; every combination that gets here makes sense.
@@ -250,13 +257,14 @@ pub(crate) fn open(workload: &Workload) -> Result<replay::Workload, RunError> {
         Workload::Bundled => replay::Workload::from_bytes("gpt.cpu (bundled)", BUNDLED).map_err(|fault| {
             RunError::Kernel { problem: format!("the bundled workload does not open: {fault}"), remedy: fault.remedy() }
         }),
-        Workload::File(path) => replay::Workload::open(path).map_err(|error| RunError::File {
-            role: "workload".to_owned(),
-            path: path.clone(),
-            problem: error.fault.to_string(),
-            remedy: error.fault.remedy(),
-        }),
+        Workload::File(path) => replay::Workload::open(path).map_err(|error| unopened("workload", path, &error.fault)),
+        Workload::Memory { name, text } => replay::Workload::from_bytes(name, text)
+            .map_err(|fault| unopened("workload in memory", Path::new(name), &fault)),
     }
+}
+
+fn unopened(role: &str, path: &Path, fault: &Fault) -> RunError {
+    RunError::File { role: role.to_owned(), path: path.to_owned(), problem: fault.to_string(), remedy: fault.remedy() }
 }
 
 /// Tells the recorder where a step ends, and the terminal how far the run is.

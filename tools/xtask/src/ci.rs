@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::report::Report;
 use crate::tree::House;
-use crate::{arrows, instructions, spec, tidy};
+use crate::{arrows, instructions, python, spec, tidy};
 
 /// One step.
 struct Step {
@@ -119,6 +119,7 @@ const STEPS: &[Step] = &[
         needs: "tools/openwddm/src/run.rs",
         fast: false,
     },
+    Step { name: "Python package", action: Action::House(python::run), needs: "python/Cargo.toml", fast: false },
 ];
 
 fn tidy_as_it_is(house: &House) -> Result<Report, String> {

@@ -1,8 +1,9 @@
-//! The rules of the house as a program: `cargo xtask arrows | tidy | spec | ci | fuzz | soak | mutants | instructions`, and `install`.
+//! The rules of the house as a program: `cargo xtask arrows | tidy | spec | ci | fuzz | soak | mutants | instructions | python`, and `install`.
 //!
 //! An unchecked rule is a wish. This program reads manifests, sources and fact sheets and says where one of them
 //! is broken, with file and line. It is no build system and changes nothing here: it looks, and for `ci` it starts cargo.
-//! `install` writes below its `--prefix`, `mutants` and `instructions` below `docs/verification` and `target`; the others write nothing.
+//! `install` writes below its `--prefix`, `mutants` and `instructions` below `docs/verification` and `target`,
+//! `python` below `target`; the others write nothing.
 //! People call it by the alias in `.cargo/config.toml`; `.ci/run` calls `ci`.
 //!
 //! - [`arrows`]: which crate may depend on which
@@ -14,6 +15,7 @@
 //! - [`instructions`]: counts of the hottest calls
 //! - [`long`]: the runs that are too long for it
 //! - [`mutants`]: breaks of the product that no test sees
+//! - [`python`]: the wheel of the Python package, built and tried
 
 mod arrows;
 mod ci;
@@ -21,6 +23,7 @@ mod install;
 mod instructions;
 mod long;
 mod mutants;
+mod python;
 mod ratchet;
 mod report;
 mod rust_text;
@@ -43,6 +46,7 @@ usage: cargo xtask <command>
   mutants [CRATE…] [--again] [--shard K/N] [--minutes N] [--page]
                               break the crates in every small way, and list the breaks that no test sees
   instructions [--set]        count the instructions of the hottest calls under callgrind, and fail where one takes more
+  python                      build the wheel of the Python package, install it into a fresh virtual environment, run its tests there
   install --prefix DIR        build libopenwddm for release, and put it, its header and openwddm.pc below DIR
   ci [--fast]                 all of it, then clippy, tests and the longer runs; --fast: the inner loop, unit tests alone";
 
@@ -72,6 +76,7 @@ fn command(arguments: &[String]) -> Result<bool, String> {
         ("instructions", options) => Ok(instructions::run(&house, instructions::options(options)?)?.print()),
         ("install", options) => install::run(&house, options),
         ("mutants", options) => mutants::run(&house, options),
+        ("python", []) => Ok(python::run(&house)?.print()),
         ("soak", []) => long::soak(&house),
         _ => Err(USAGE.to_string()),
     }

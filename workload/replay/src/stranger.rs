@@ -24,7 +24,9 @@ fn object(fields: &[String]) -> String {
             .into();
     }
     if has("segments") && has("device_traces") {
-        return "a memory snapshot of PyTorch: it has allocations and no operations".into();
+        return "a memory snapshot of PyTorch: it has allocations and no operations; `python -m openwddm snapshot FILE STRING` writes \
+                a reference string of them"
+            .into();
     }
     if has("nodes") {
         return "a JSON object with \"nodes\" and no \"schema\"".into();
@@ -47,16 +49,19 @@ fn object(fields: &[String]) -> String {
 
 /// Names the format of a file that is no JSON by its first bytes, and what to do with it.
 pub(crate) fn by_first_bytes(raw: &[u8]) -> Option<&'static str> {
-    const KINDS: [(&[u8], &str); 10] = [
+    const PICKLE: &str = "this is a Python pickle; of a memory snapshot of PyTorch `python -m openwddm snapshot FILE STRING` writes a \
+                          reference string";
+    const KINDS: [(&[u8], &str); 11] = [
         (b"PK\x03\x04", "this is a zip archive (PyTorch's torch.save writes one, too); give the JSON file in it"),
         (b"\x28\xb5\x2f\xfd", "this is compressed with zstd; expand it first"),
         (b"\xfd7zXZ\0", "this is compressed with xz; expand it first"),
         (b"BZh", "this is compressed with bzip2; expand it first"),
         (b"\xff\xfe", "this is text in UTF-16; UTF-8 is needed"),
         (b"\xfe\xff", "this is text in UTF-16; UTF-8 is needed"),
-        (b"\x80\x02", "this is a Python pickle"),
-        (b"\x80\x04", "this is a Python pickle"),
-        (b"\x80\x05", "this is a Python pickle"),
+        (b"\x80\x02", PICKLE),
+        (b"\x80\x03", PICKLE),
+        (b"\x80\x04", PICKLE),
+        (b"\x80\x05", PICKLE),
         (b"<", "this is HTML or XML"),
     ];
     KINDS.iter().find(|(magic, _)| raw.starts_with(magic)).map(|(_, words)| *words)

@@ -183,6 +183,7 @@ impl Subject {
         let opened = run::open_placed(&alone)?.remove(0);
         let digest = match file {
             Workload::Bundled => digest(run::BUNDLED),
+            Workload::Memory { text, .. } => digest(text),
             Workload::File(path) => digest(&fs::read(path).map_err(|error| RunError::File {
                 role: "workload".to_owned(),
                 path: path.clone(),
