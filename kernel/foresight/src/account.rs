@@ -140,6 +140,10 @@ impl Account {
                 mark.dirty = mark.resident;
             }
             self.settle(key.slot());
+            // Lists of suspended processes together may be more than the room.
+            if self.ghost.is_over() {
+                self.resize(self.ghost.room());
+            }
         }
         self.clock
     }

@@ -67,6 +67,11 @@ impl Ghost {
         self.make_room(0, touched);
     }
 
+    /// Whether lists hold more than the room, so that it gives back what leaves them.
+    pub(crate) fn is_over(&self) -> bool {
+        self.held > self.room
+    }
+
     /// A MakeResident. Slots whose holding changes are added to `touched`.
     pub(crate) fn used(&mut self, list: &[Item], touched: &mut Vec<u32>) {
         let mut absent = 0;
