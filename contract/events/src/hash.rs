@@ -136,6 +136,7 @@ impl Feed for Cause {
             Cause::Promote => (11, 0),
             Cause::SystemCopy => (12, 0),
             Cause::Property => (13, 0),
+            Cause::Foreseen => (14, 0),
         };
         hash.number(code);
         hash.number(who);

@@ -25,6 +25,8 @@ pub enum Cause {
     Reclaim,
     /// Nothing needed it yet: the copy engine had nothing else to do.
     Ahead,
+    /// The planner foresees its use, and it came before that; or it foresees none soon, and it left before its room was needed.
+    Foreseen,
     /// The adapter was reset: the content is lost.
     Reset,
     /// The adapter loses power, and its segment's content with it.
@@ -53,6 +55,7 @@ impl Cause {
             Cause::Resume => "resume",
             Cause::Reclaim => "reclaim",
             Cause::Ahead => "ahead",
+            Cause::Foreseen => "foreseen",
             Cause::Reset => "reset",
             Cause::Power => "power",
             Cause::Compaction { .. } => "compaction",

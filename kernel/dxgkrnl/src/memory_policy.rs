@@ -2,16 +2,16 @@
 //! command lines write them, and their ranges. Their defaults stand in [`vidmm::Policy`]; a profile, a host and the command line may
 //! choose otherwise. Called by adapter start.
 
-use vidmm::Policy;
+use vidmm::{Eviction, Policy};
 use wddm_types::{PageRun, Pages};
 
-/// A choice as it is written: a number, `max` for the largest there is, or `on` and `off`.
+/// A choice as it is written: a number, `max` for the largest there is, `on` and `off`, or the name of one of two ways.
 trait Choice: Copy {
     /// The form of a written value.
     const FORM: &'static str;
     fn read(text: &str) -> Option<Self>;
     fn write(self) -> String;
-    /// For its range; of a switch 0 or 1.
+    /// For its range; of a switch, and of one of two ways, 0 or 1.
     fn number(self) -> u64;
 }
 
@@ -32,6 +32,29 @@ impl Choice for bool {
 
     fn number(self) -> u64 {
         u64::from(self)
+    }
+}
+
+impl Choice for Eviction {
+    const FORM: &'static str = "lru or planner";
+
+    fn read(text: &str) -> Option<Eviction> {
+        match text {
+            "lru" => Some(Eviction::Lru),
+            "planner" => Some(Eviction::Planner),
+            _ => None,
+        }
+    }
+
+    fn write(self) -> String {
+        match self {
+            Eviction::Lru => "lru".to_owned(),
+            Eviction::Planner => "planner".to_owned(),
+        }
+    }
+
+    fn number(self) -> u64 {
+        u64::from(self == Eviction::Planner)
     }
 }
 
@@ -147,6 +170,8 @@ macro_rules! choices {
 }
 
 choices! {
+    /// Which of the lazily evicted loses its place first (memory §8.2): the least recently used, or the one whose next use is foreseen last.
+    eviction: Eviction, 0..=1, USUAL.eviction;
     /// Devices whose lists do not fit beside each other take turns; else the kernel refuses the later one (memory §8.2).
     suspend_others: bool, 0..=1, true;
     /// How long a device keeps the room that it had from others, in nanoseconds (memory §8.6).
@@ -207,6 +232,7 @@ mod tests {
     fn every_choice_is_read_as_it_is_written() {
         // spec: memory §10.3
         let mut other = MemoryPolicy {
+            eviction: Eviction::Planner,
             suspend_others: false,
             residency_quantum_ns: 1,
             clear_ahead: Pages(7),
@@ -226,12 +252,13 @@ mod tests {
         // spec: memory §10.3
         let mut policy = MemoryPolicy::DEFAULT;
         let refused = [
+            ("eviction", "fifo", "eviction cannot be \"fifo\": lru or planner"),
             ("promote", "yes", "promote cannot be \"yes\": on or off"),
             ("transfer_pages_max", "0", "a number of 4-KB pages, or max, 1 at least"),
             ("reservable_percent", "101", "a number, or max, from 0 to 100"),
             ("turn_worth", "-1", "turn_worth cannot be \"-1\""),
             ("lock_count_max", "4294967296", "lock_count_max"),
-            ("promotes", "on", "no choice is called \"promotes\"; there are suspend_others, "),
+            ("promotes", "on", "no choice is called \"promotes\"; there are eviction, suspend_others, "),
         ];
         for (name, value, says) in refused {
             let error = policy.choose(name, value).expect_err("it cannot be");

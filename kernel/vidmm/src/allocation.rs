@@ -21,6 +21,7 @@ use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, PhysicalAddress, Segmen
 use crate::budget::ProcessPriority;
 use crate::budget::SegmentGroup;
 use crate::extent::{Extents, PageSet};
+use crate::foreseen::Told;
 use crate::operation::HeldRange;
 use crate::operation::Operation;
 use crate::rank::VictimEntry;
@@ -159,6 +160,8 @@ pub(crate) struct Allocation<F> {
     pub displayed: Displayed,
     /// Serial of the last work that touched its content or backing store.
     pub last_work: u64,
+    /// What the planner was told of it.
+    pub told: Told,
 }
 
 impl<F> Allocation<F> {
@@ -211,6 +214,7 @@ impl<F> Allocation<F> {
             special: None,
             displayed: Displayed::default(),
             last_work: 0,
+            told: Told::default(),
         }
     }
 

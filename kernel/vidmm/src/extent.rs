@@ -20,6 +20,8 @@ pub(crate) struct Extent {
 pub(crate) struct Extents {
     list: Vec<Extent>,
     pages: u64,
+    /// How many of these are dirty.
+    dirty: u64,
     /// Pages that the allocation takes in this segment, all of it there.
     whole: u64,
 }
@@ -39,6 +41,11 @@ impl Extents {
     /// How many pages are resident.
     pub fn pages(&self) -> u64 {
         self.pages
+    }
+
+    /// How many pages are dirty.
+    pub fn dirty_pages(&self) -> u64 {
+        self.dirty
     }
 
     /// The extents in order.
@@ -68,7 +75,7 @@ impl Extents {
         let old = std::mem::take(&mut self.list);
         let expected = self.pages + added.iter().map(|extent| extent.count).sum::<u64>();
         let (mut left, mut right) = (old.into_iter().peekable(), added.iter().copied().peekable());
-        self.pages = 0;
+        (self.pages, self.dirty) = (0, 0);
         while let Some(extent) = match (left.peek(), right.peek()) {
             (Some(l), Some(r)) if l.page < r.page => left.next(),
             (_, Some(_)) => right.next(),
@@ -87,13 +94,14 @@ impl Extents {
         while left > 0 {
             let last = self.list.last_mut().expect("resident pages lie in extents");
             let count = last.count.min(left);
-            let keep = last.count - count;
+            let (keep, last_dirty) = (last.count - count, last.dirty);
             taken.push(Extent { page: last.page + keep, frame: last.frame + keep, count, dirty: last.dirty });
             last.count = keep;
             if keep == 0 {
                 self.list.pop();
             }
             left -= count;
+            self.dirty -= if last_dirty { count } else { 0 };
         }
         self.pages -= pages;
         debug_assert_eq!(self.pages == 0, self.list.is_empty(), "{} pages are left in {:?}", self.pages, self.list);
@@ -105,7 +113,8 @@ impl Extents {
     pub fn clean_first(&mut self, pages: u64) -> Vec<Extent> {
         let mut cleaned = Vec::new();
         let mut left = pages;
-        let before = std::mem::take(&mut self.pages);
+        let before = self.pages;
+        (self.pages, self.dirty) = (0, 0);
         for extent in std::mem::take(&mut self.list) {
             let count = if extent.dirty { extent.count.min(left) } else { 0 };
             if count > 0 {
@@ -128,6 +137,31 @@ impl Extents {
         cleaned
     }
 
+    /// Makes up to `pages` dirty pages from the end clean; answers which, ascending.
+    pub fn clean_last(&mut self, pages: u64) -> Vec<Extent> {
+        let mut cleaned = Vec::new();
+        let mut skip = self.dirty.saturating_sub(pages);
+        (self.pages, self.dirty) = (0, 0);
+        for extent in std::mem::take(&mut self.list) {
+            let keep = if extent.dirty { extent.count.min(skip) } else { extent.count };
+            skip -= if extent.dirty { keep } else { 0 };
+            if keep > 0 {
+                self.push(Extent { count: keep, ..extent });
+            }
+            if keep < extent.count {
+                let done = Extent {
+                    page: extent.page + keep,
+                    frame: extent.frame + keep,
+                    count: extent.count - keep,
+                    dirty: true,
+                };
+                cleaned.push(done);
+                self.push(Extent { dirty: false, ..done });
+            }
+        }
+        cleaned
+    }
+
     /// Moves the extents in `count` frames from `from` on to the frames from `to` on. Returns the moved extents.
     pub fn relocate(&mut self, from: u64, count: u64, to: u64) -> Vec<Extent> {
         debug_assert!(
@@ -135,7 +169,8 @@ impl Extents {
             "{count} frames move from {from} to {to}, over themselves"
         );
         let mut moved = Vec::new();
-        let before = std::mem::take(&mut self.pages);
+        let before = self.pages;
+        (self.pages, self.dirty) = (0, 0);
         for extent in std::mem::take(&mut self.list) {
             let (low, high) = (extent.frame.max(from), (extent.frame + extent.count).min(from + count));
             if low >= high {
@@ -159,10 +194,10 @@ impl Extents {
 
     /// Says that everything here may have been written.
     pub fn make_dirty(&mut self) {
-        if self.list.iter().all(|extent| extent.dirty) {
+        if self.dirty == self.pages {
             return;
         }
-        self.pages = 0;
+        (self.pages, self.dirty) = (0, 0);
         for extent in std::mem::take(&mut self.list) {
             self.push(Extent { dirty: true, ..extent });
         }
@@ -171,6 +206,7 @@ impl Extents {
     fn push(&mut self, extent: Extent) {
         debug_assert!(extent.count > 0, "no page is resident from page {} on", extent.page);
         self.pages += extent.count;
+        self.dirty += if extent.dirty { extent.count } else { 0 };
         if let Some(last) = self.list.last_mut() {
             assert!(last.page + last.count <= extent.page, "a page has one frame");
             let neighbours = last.page + last.count == extent.page && last.frame + last.count == extent.frame;

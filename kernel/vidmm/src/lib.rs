@@ -23,7 +23,7 @@
 //! `vidmm` is the manager, and draws its owners; its rooms `placement`, `life`, `address`, `view`, `share` carry calls out by asking two owners
 //! at once. Owners: `segment` frames and the order of victims (`rank`), `allocation` the book, `space` with `page_table` addresses and
 //! their tables, `device` lists and turns, `budget` processes, `system_pages`, `paging` the works and their numbers, `host_aperture` and
-//! `swizzle` what the CPU sees, `clock`, `pressure`. Values: `operation`, `policy`, `slab`. Arithmetic: `pool`, `extent`, `unique`. `coherency`
+//! `swizzle` what the CPU sees, `foreseen` what the planner is told, `clock`, `pressure`. Values: `operation`, `policy`, `slab`. Arithmetic: `pool`, `extent`, `unique`. `coherency`
 //! stands alone: which pages' CPU caches are old.
 
 mod allocation;
@@ -32,6 +32,7 @@ mod clock;
 mod coherency;
 mod device;
 mod extent;
+mod foreseen;
 mod host_aperture;
 mod operation;
 mod page_table;
@@ -52,10 +53,11 @@ pub use allocation::{AllocationError, OfferPriority, Origin, cut as cut_pages};
 pub use budget::{BudgetChange, ProcessPriority, ReservationError, SegmentGroup, VideoMemoryInfo};
 pub use coherency::{CoherencyTracker, Maintenance};
 pub use device::{EvictFlags, NextResume};
+pub use foresight::Report as PlanReport;
 pub use operation::{Direction, Form, HeldRange, Operation, Part, RangeWish, WindowMap, WindowPages};
 pub use page_table::OutOfTables;
 pub use paging::{Cause, Conversion, ConversionCause, Move, MoveKind, Rotation, TableMove, Unqueued, Work};
-pub use policy::Policy;
+pub use policy::{Eviction, Policy};
 pub use pool::{FramePool, Movable, Relocation};
 pub use segment::{BankTable, MemoryLayout, MemoryTotals, Segment, SegmentDescription, SegmentError};
 pub use slab::{AllocationId, DeviceId, SpaceId};

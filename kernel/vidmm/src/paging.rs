@@ -136,6 +136,8 @@ pub enum Cause {
     Reclaim,
     /// Nothing needed it yet: the copy engine had nothing else to do.
     Ahead,
+    /// The planner foresees its use, and it came before that; or it foresees none soon, and it left before its room was needed.
+    Foreseen,
     /// There is room where it would rather be, and nothing else to do (memory §8.1).
     Promote,
     /// Its properties have changed, and do not let it stay (memory §2.8).

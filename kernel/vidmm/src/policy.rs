@@ -19,6 +19,16 @@
 
 use wddm_types::{PageRun, Pages};
 
+/// Which of the lazily evicted loses its place first, within a tier and a priority (`rank`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Eviction {
+    /// The least recently used allocation.
+    #[default]
+    Lru,
+    /// The allocation whose next use the planner foresees last, as far as its account lets it deviate from `Lru` (`foreseen`).
+    Planner,
+}
+
 /// The choices of one adapter.
 // spec: memory §10.3
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +54,8 @@ pub struct Policy {
     pub va_alignment_bytes: u64,
     /// Most locks outstanding on one allocation (memory §9.3).
     pub lock_count_max: u32,
+    /// Which of the lazily evicted loses its place first.
+    pub eviction: Eviction,
     /// Room may be made by suspending devices that rank lower (memory §8.2). If not, a device keeps its resident list, and later claims are
     /// refused. A device that a lock holds up is suspended like any other that waits: its content is room for later claims, and it comes
     /// back when the others leave it enough.
@@ -106,6 +118,7 @@ impl Policy {
             invalid_pages: Pages(16),
             va_alignment_bytes: 65536,
             lock_count_max: u32::MAX,
+            eviction: Eviction::Lru,
             suspend_others: false,
             evict_page_tables: true,
             residency_quantum_ns: 20_000_000,

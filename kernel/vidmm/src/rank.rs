@@ -13,7 +13,8 @@
 //! | none | on the list of an active device, or pinned |
 //!
 //! Within a tier: lower priority first, then the earlier. With equal priorities the lazily evicted are an exact LRU. Of
-//! suspended devices the one suspended last loses first: it is the last to have its turn.
+//! suspended devices the one suspended last loses first: it is the last to have its turn. Where evictions are planned, the time of the lazily
+//! evicted is their place in the plan, and that is the time of their Evict while nothing is foreseen (`foreseen`).
 
 use std::collections::BTreeSet;
 
@@ -41,6 +42,11 @@ pub(crate) struct Rank {
 /// The tier of the lazily evicted of a protection.
 pub(crate) const fn lazy_tier(band: ProcessPriority) -> usize {
     4 + 2 * band as usize
+}
+
+/// Whether a tier is one of the lazily evicted.
+pub(crate) const fn is_lazy(tier: usize) -> bool {
+    tier >= lazy_tier(ProcessPriority::Background) && tier.is_multiple_of(2)
 }
 
 /// The tier of suspended devices' content of a protection.
@@ -94,6 +100,13 @@ impl Victims {
     /// The victims up to and including a tier, in order, each with its tier.
     pub fn up_to(&self, tier: usize) -> impl Iterator<Item = (usize, AllocationId)> + '_ {
         self.order.iter().take_while(move |(rank, _)| rank.tier <= tier).map(|&(rank, id)| (rank.tier, id))
+    }
+
+    /// The lazily evicted, in order.
+    pub fn lazily_evicted(&self) -> impl Iterator<Item = AllocationId> + '_ {
+        let least = Rank { tier: lazy_tier(ProcessPriority::Background), priority: 0, time: 0 };
+        let lazy = self.order.iter().skip_while(move |(rank, _)| *rank < least);
+        lazy.filter(|(rank, _)| is_lazy(rank.tier)).map(|&(_, id)| id)
     }
 
     /// Pages of victims up to and including a tier.

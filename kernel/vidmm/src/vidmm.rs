@@ -7,6 +7,7 @@
 //!   ├─ allocations  the book: records, offers, what is due for them        ├─ devices    lists, ownership, the line of the suspended
 //!   ├─ spaces       addresses, page tables, the frames of those            ├─ works      numbers of works, how far the ring is
 //!   ├─ system       system pages, and those on their way back              ├─ clock, pressure
+//!   ├─ foreseen     what the planner is told and foresees
 //!   └─ windows, ranges  what the CPU sees of memory segments
 //! ```
 //! An owner is asked through methods and knows none of the others; what two of them have to say of one thing, `invariant` compares. Rooms:
@@ -33,6 +34,7 @@ use crate::allocation::Allocations;
 use crate::budget::{Processes, SegmentGroup};
 use crate::clock::Clock;
 use crate::device::Devices;
+use crate::foreseen::Foreseen;
 use crate::host_aperture::HostApertures;
 use crate::page_table::{Geometry, table_sources};
 use crate::paging::{Batch, Work, WorkSequence};
@@ -77,6 +79,7 @@ pub struct VidMm<F> {
     devices: Devices<F>,
     allocations: Allocations<F>,
     processes: Processes,
+    foreseen: Foreseen,
     clock: Clock,
     pressure: Pressure,
     works: WorkSequence,
@@ -143,6 +146,7 @@ impl<F: Copy + Eq> VidMm<F> {
             devices: Devices::new(),
             allocations: Allocations::new(),
             processes: Processes::new(segments.group_bytes(policy.system_pages.count.bytes())),
+            foreseen: Foreseen::open(policy.eviction, &segments),
             clock: Clock::default(),
             pressure: Pressure::default(),
             segments,

@@ -147,6 +147,9 @@ pub struct RunArguments {
 pub enum Policy {
     /// The least recently used first: the driver keeps nothing on its list between operations, the kernel decides.
     Lru,
+    /// The one that is foreseen to be used last, once the submissions repeat: the kernel decides by what it has seen of them, works ahead, and
+    /// is the least recently used policy as long as it foresees nothing.
+    Planner,
     /// The driver keeps what it used on its list and gives back when the kernel refuses or asks.
     Kept,
 }

@@ -14,6 +14,7 @@ use replay::{ContentMode, DriveError, DriveOptions, Driven, Observer, Workload, 
 use softgpu_umd::UmdError;
 use wddm_types::NtStatus;
 
+use crate::arguments::Policy;
 use crate::entry::INTERRUPTED;
 use crate::error::RunError;
 use crate::imported::Imported;
@@ -47,6 +48,7 @@ pub fn run(
             });
         }
     };
+    judge_policy(options.policy)?;
     let workloads = open_placed(options)?;
     if workloads.iter().any(|(_, terms)| terms.budget.is_some()) {
         return Err(RunError::Argument {
@@ -97,6 +99,18 @@ pub fn run(
     })?;
     progress.finish();
     Ok((outcomes(&workloads, &driven, options.verify), exit_code(&driven)))
+}
+
+/// The victims are the served kernel's choice.
+fn judge_policy(policy: Policy) -> Result<(), RunError> {
+    if policy == Policy::Planner {
+        return Err(RunError::Argument {
+            argument: "--policy planner with --connect".to_owned(),
+            problem: "the kernel that is served chooses its victims, and no client chooses for it".to_owned(),
+            remedy: "leave it out".to_owned(),
+        });
+    }
+    Ok(())
 }
 
 /// A line for each workload, and below it what its import left out.

@@ -246,7 +246,7 @@ pub(crate) fn open_placed(options: &RunOptions) -> Result<Vec<(replay::Workload,
 /// Which storages stay on the residency lists between operations.
 pub(crate) fn residency(options: &RunOptions) -> ResidencyPolicy {
     match options.policy {
-        Policy::Lru => ResidencyPolicy::PerOperation,
+        Policy::Lru | Policy::Planner => ResidencyPolicy::PerOperation,
         Policy::Kept => ResidencyPolicy::Kept,
     }
 }

@@ -91,6 +91,7 @@ fn what_cannot_be_served_or_connected_to_is_refused_with_what_to_do() {
     refused(&["run", "--connect", path], 2, &[path, "No such file", "openwddm serve"]);
     refused(&["run", "--connect", path, "--vram", "1GiB"], 2, &["--vram", "cannot be used with"]);
     refused(&["run", "--connect", path, "--stage", "packet,hardware"], 2, &["--stage", "name one"]);
+    refused(&["run", "--connect", path, "--policy", "planner"], 2, &["--policy planner", "leave it out"]);
     let budget = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gpt.cpu.rrs.json.gz,budget=1GiB");
     refused(&["run", budget, "--connect", path], 2, &["budget=", "leave it out", "process.budget"]);
     refused(&["serve"], 2, &["--socket"]);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use device_port::DevicePort;
-use dxgk_host::{Host, HostConfig, Mode, Pending, Profile};
+use dxgk_host::{Eviction, Host, HostConfig, Mode, Pending, Profile};
 use kmt_calls::{Call, Refusal, Reply};
 use softgpu_kmd::TableHome;
 use wddm_types::ProcessId;
@@ -103,6 +103,9 @@ impl World {
         let sleeps = sleeps(seed, kind);
         let habits = Habits { looks: takers.any() || sleeps, ..kind.habits() };
         config.vram_bytes = (256 << 10) << random.below(4);
+        if Random::new(!seed.rotate_left(21)).chance(30) {
+            config.memory_policy.eviction = Eviction::Planner;
+        }
         config.page_table_bytes = page_table_bytes(seed, kind, config.profile.shape);
         config.system_bytes = (4 + random.below(5)) * MIB;
         config.isolates_processes = lends(seed, kind);

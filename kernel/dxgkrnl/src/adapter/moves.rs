@@ -145,6 +145,7 @@ impl Adapter {
             vidmm::Cause::Resume => Cause::Resume,
             vidmm::Cause::Reclaim => Cause::Reclaim,
             vidmm::Cause::Ahead => Cause::Ahead,
+            vidmm::Cause::Foreseen => Cause::Foreseen,
             vidmm::Cause::Reset => Cause::Reset,
             vidmm::Cause::Power => Cause::Power,
             vidmm::Cause::Compaction { for_allocation } => {

@@ -1,5 +1,5 @@
 //! The memory manager's use of time: devices that take turns because their lists do not fit together, trims, budgets that change, work
-//! ahead while the copy engine is idle (memory §5.4, §5.5, §8.2, §8.6). `turns` has the times, `notification` the registrations, `vidmm`
+//! ahead of need (memory §5.4, §5.5, §8.2, §8.6). `turns` has the times, `notification` the registrations, `vidmm`
 //! decides; the adapter asks it at these times, and has the scheduler, the ring and the processes carry the decision out.
 
 use events::Event;
@@ -19,6 +19,8 @@ use crate::store::ObjectNumber;
 
 /// Most pages of one work ahead: later work waits no longer than for these.
 const AHEAD_MAX: Pages = Pages(4096);
+/// Most works that are queued ahead in one turn of the machine.
+const WORKS_MAX: usize = 16;
 
 impl Adapter {
     /// A process shares memory on these terms.
@@ -86,12 +88,25 @@ impl Adapter {
         // Trims go to registrations, and for a reason that the memory manager has.
         let trims = self.memory.registrations.any(RegistrationKind::Trim) && self.vidmm.trim_pending();
         self.memory.turns.arm_trims(cx.now_ns, trims);
+        self.work_ahead(cx);
+        self.promote(cx);
+    }
+
+    /// Gives the copy engine what can be done ahead of need (memory §8.3). What an idle ring may do waits until it is idle. What the planner wants
+    /// stands behind what was decided before, so behind the work of the list that was just made resident: it is copied while that operation runs.
+    fn work_ahead(&mut self, cx: &mut Cx<'_>) {
         if self.memory.ring.is_idle()
             && let Some(work) = self.vidmm.idle_work(AHEAD_MAX.0)
         {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
         }
-        self.promote(cx);
+        if !self.vidmm.plans_ahead() {
+            return;
+        }
+        for _ in 0..WORKS_MAX {
+            let Some(work) = self.vidmm.work_ahead(AHEAD_MAX.0) else { return };
+            self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
+        }
     }
 
     /// Lets content move to where it would rather be, while nothing else moves. Devices that list it are quiesced meanwhile, and go on at

@@ -142,9 +142,11 @@ impl<F: Copy + Eq> Batch<F> {
     pub fn moved(&mut self, step: MoveStep) {
         let bytes = step.run.count.0 * PAGE_BYTES;
         let way = |known: &Move| (known.allocation, known.kind, known.cause, known.segment);
-        // One allocation is handled at a time, so its entry is among the last few.
+        // One allocation is handled at a time, so its entry is among the last few. Works ahead change from one to another and back: what
+        // comes stands behind what made room for it.
+        let near = if step.cause == Cause::Foreseen { 1 } else { 4 };
         let like = |known: &&mut Move| way(known) == (step.allocation, step.kind, step.cause, step.segment);
-        let Some(known) = self.moves.iter_mut().rev().take(4).find(like) else {
+        let Some(known) = self.moves.iter_mut().rev().take(near).find(like) else {
             self.moves.push(Move {
                 allocation: step.allocation,
                 kmd_allocation: step.kmd_allocation,

@@ -9,6 +9,7 @@
 //! | lists | counts per device, their sums, holders and owners say the same; a running device has no postponed step |
 //! | budgets | a process's need is the sum over its lists, each allocation once, where it lies |
 //! | victims | the order of victims follows from the allocations alone |
+//! | foreseen | the planner was told which pages each subject has, and how much room is left for subjects |
 //! | addresses | each page of a space is free or taken once; an allocation knows its mappings, and they lie in it |
 //! | tables | every table has a parent and counts what is below it; large pages name what is mapped there |
 //! | locks | the CPU sees a locked allocation where it lies; windows and offers are counted once |
@@ -17,6 +18,7 @@
 
 mod addresses;
 mod digest;
+mod foreseen;
 mod lists;
 
 pub use digest::StateDigest;
@@ -70,6 +72,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
         self.check_needs()?;
         self.check_turns()?;
         self.check_offers()?;
+        self.check_foreseen()?;
         self.check_addresses()?;
         self.check_locks()
     }

@@ -11,6 +11,7 @@ mod creation;
 mod displayed;
 mod driver_ranges;
 mod failures;
+mod fetch;
 mod flags;
 mod flushes;
 mod forms;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use device_port::Probe;
-use dxgk_host::{AdapterSetup, Host, HostConfig, MemoryPolicy, Mode, PROFILES, Profile, page_table_bytes};
+use dxgk_host::{AdapterSetup, Eviction, Host, HostConfig, MemoryPolicy, Mode, PROFILES, Profile, page_table_bytes};
 use replay::{ContentMode, Stage};
 
+use crate::arguments::Policy;
 use crate::error::RunError;
 use crate::run::recorders::{Listener, Recorders};
 use crate::run::{AdapterChoice, RunOptions, Terms, budget, stages, times};
@@ -176,14 +177,7 @@ impl Planned {
         }
         let stage = stage.unwrap_or_else(|| stages::latest(profile));
         let profile = stages::adapter(profile, stage)?;
-        let mut memory_policy = profile.memory_policy;
-        for choice in &options.choices {
-            memory_policy.choose(&choice.name, &choice.value).map_err(|error| RunError::Argument {
-                argument: format!("--set {}={}", choice.name, choice.value),
-                problem: error.to_string(),
-                remedy: format!("`openwddm adapters {}` says what it chooses", profile.name),
-            })?;
-        }
+        let memory_policy = memory_policy(options, &profile)?;
         let profile = match options.link {
             None => profile,
             Some(link) => Profile { timing: profile.timing.with_link(link.bytes_per_us), ..profile },
@@ -258,6 +252,30 @@ fn system_bytes(options: &RunOptions, adapters: &[Planned], (peak, needed): (u64
         "every storage takes system memory, also while it is in video memory; the run needs up to {needed} bytes at once, and {given} are there"
     );
     Err(RunError::Argument { argument, problem, remedy })
+}
+
+/// The memory manager's choices: those of the profile, with the changes of the arguments. `--policy planner` is one of them, and no other
+/// argument may take it back.
+fn memory_policy(options: &RunOptions, profile: &Profile) -> Result<MemoryPolicy, RunError> {
+    let mut chosen = profile.memory_policy;
+    if options.policy == Policy::Planner {
+        chosen.eviction = Eviction::Planner;
+    }
+    for choice in &options.choices {
+        chosen.choose(&choice.name, &choice.value).map_err(|error| RunError::Argument {
+            argument: format!("--set {}={}", choice.name, choice.value),
+            problem: error.to_string(),
+            remedy: format!("`openwddm adapters {}` says what it chooses", profile.name),
+        })?;
+    }
+    if options.policy == Policy::Planner && chosen.eviction != Eviction::Planner {
+        return Err(RunError::Argument {
+            argument: "--policy planner --set eviction=lru".to_owned(),
+            problem: "the first has the kernel plan its victims, and the second forbids it".to_owned(),
+            remedy: "leave out one of the two".to_owned(),
+        });
+    }
+    Ok(chosen)
 }
 
 fn unknown_profile(name: &str) -> RunError {

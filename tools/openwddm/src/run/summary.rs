@@ -1,5 +1,6 @@
 //! The summary of a run, in numbers and words, for tables and the JSON.
 
+use dxgk_host::Eviction;
 use events::Move;
 use replay::{DeviceState, Stage};
 
@@ -59,10 +60,7 @@ pub(super) fn summary(
         verify: verdict(wrong.unwrap_or(&played[0]), options),
         lost: played.iter().find_map(lost),
         time: if options.virtual_time { "virtual" } else { "real" }.to_owned(),
-        policy: match options.policy {
-            Policy::Lru => "lru".to_owned(),
-            Policy::Kept => "kept".to_owned(),
-        },
+        policy: policy(options.policy, setup.adapters[0].memory_policy.eviction).to_owned(),
         choices: setup.adapters[0]
             .memory_policy
             .written()
@@ -80,6 +78,15 @@ pub(super) fn summary(
         demotion_log: recorders.demotion_verdict(),
         adapters,
         ..counted
+    }
+}
+
+/// The name of a policy. Where the driver keeps nothing on its list, the kernel's choice of victims is the policy.
+fn policy(policy: Policy, eviction: Eviction) -> &'static str {
+    match (policy, eviction) {
+        (Policy::Kept, _) => "kept",
+        (_, Eviction::Lru) => "lru",
+        (_, Eviction::Planner) => "planner",
     }
 }
 

@@ -1,7 +1,7 @@
 //! The choices that a world's seed makes about its adapter.
 
 use ddi::SegmentFlags;
-use dxgk_host::{HostConfig, Mode, PROFILES, Profile};
+use dxgk_host::{Eviction, HostConfig, Mode, PROFILES, Profile};
 use sim::Random;
 
 const MIB: u64 = 1 << 20;
@@ -66,6 +66,9 @@ pub fn config(seed: u64) -> HostConfig {
     config.page_table_bytes = if profile.name == LARGE_TABLES { 64 * MIB } else { 8 * MIB };
     config.system_bytes = (4 + random.below(4)) * MIB;
     config.memory_policy.write_back_ahead = random.chance(30);
+    if Random::new(!seed.rotate_left(21)).chance(30) {
+        config.memory_policy.eviction = Eviction::Planner;
+    }
     if hangs(seed) {
         // Work of these worlds takes microseconds.
         config.recovery.delay_ns = Some(1_000_000);

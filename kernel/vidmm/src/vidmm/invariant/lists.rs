@@ -51,7 +51,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
         for segment in self.segments.all() {
             let mut naive = Victims::default();
             for (id, allocation) in self.allocations.iter() {
-                let standing = self.standing(allocation);
+                let standing = self.standing(id, allocation);
                 ensure(standing == allocation.standing, "victims", || {
                     format!("{id:?} stands as {:?}, and should as {standing:?}", allocation.standing)
                 })?;

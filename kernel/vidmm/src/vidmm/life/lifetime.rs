@@ -131,6 +131,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn doom_allocation(&mut self, id: AllocationId, after: &[FencePoint<F>]) {
         // Its process sees it no more, whenever it goes.
         self.unlock_all(id);
+        self.foresee_death(id);
         self.count_returning(id);
         let owner = self.allocations[id].owner.expect("a device has just destroyed it");
         if self.must_postpone(owner, after) {
@@ -177,6 +178,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn destroy_allocation(&mut self, allocation: AllocationId, after: &[FencePoint<F>]) -> Option<Work<F>> {
         let mut batch = self.works.begin();
         self.unlock_all(allocation);
+        self.foresee_death(allocation);
         self.leave_window(allocation, &mut batch);
         let spaces: Vec<(SpaceId, u64)> = self.allocations[allocation].mappings.iter().copied().collect();
         for (space, first) in spaces {

@@ -61,7 +61,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
     }
 
-    /// Brings the missing pages of an allocation into frames that it now owns (memory §8.3, commit).
+    /// Brings the missing pages of an allocation, or the first of them, into frames that it now owns (memory §8.3, commit).
     pub(crate) fn commit(
         &mut self,
         id: AllocationId,
@@ -87,7 +87,7 @@ impl<F: Copy + Eq> VidMm<F> {
             unreachable!("content enters one memory segment")
         };
         assert_eq!(*present, segment, "an allocation is in one segment");
-        let missing = extents.missing();
+        let missing = first_of(extents.missing(), frames.iter().map(|run| run.count.0).sum());
         let mut added = pair(&missing, &frames);
         if allocation.locks.count > 0 {
             // The CPU writes there without telling VidMm.
@@ -114,6 +114,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 let frames = PageRun { first: extent.frame + (first - extent.page), count: Pages(taken) };
                 let owner = allocation.named();
                 if valid {
+                    allocation.told.paged_in += taken;
                     let address = base + frames.first * PAGE_BYTES;
                     let what = (owner, first * PAGE_BYTES, count * PAGE_BYTES, segment, address);
                     let backing = allocation.backing_of(first, count);
@@ -153,7 +154,8 @@ impl<F: Copy + Eq> VidMm<F> {
         self.note_place(id);
         self.charge(id, self.segments.charged_group(segment));
         self.rerank(id);
-        debug_assert!(self.is_resident(id), "{id:?} has come to {segment:?}, and not all of it");
+        let whole = self.is_resident(id) || cause == Cause::Foreseen;
+        debug_assert!(whole, "{id:?} has come to {segment:?}, and not all of it");
     }
 
     /// Lets the GPU reach an allocation in its system pages.
@@ -199,6 +201,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.spaces.show(&self.allocations[id], id, None, 0, pages, batch);
         self.note_place(id);
         self.charge(id, self.segments.system_group());
+        self.tell(id);
     }
 }
 
@@ -235,6 +238,17 @@ fn whole_content<F>(allocation: &mut Allocation<F>, clear: &mut Vec<PageRun>) ->
     }
     allocation.valid.insert(0, allocation.pages);
     true
+}
+
+/// The first so many pages of page ranges.
+fn first_of(mut ranges: Vec<(u64, u64)>, pages: u64) -> Vec<(u64, u64)> {
+    let mut left = pages;
+    for (_, count) in &mut ranges {
+        *count = left.min(*count);
+        left -= *count;
+    }
+    ranges.retain(|(_, count)| *count > 0);
+    ranges
 }
 
 /// Gives missing page ranges their frames.

@@ -11,6 +11,7 @@
 use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
 use crate::allocation::Placement;
+use crate::extent::{Extent, Extents};
 use crate::operation::Form;
 use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, Work, merge_points};
 use crate::rank::TIERS;
@@ -76,7 +77,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
     }
 
-    fn worth_writing(&self, id: AllocationId) -> bool {
+    pub(crate) fn worth_writing(&self, id: AllocationId) -> bool {
         let allocation = &self.allocations[id];
         let lazy = allocation.count == 0 && allocation.doomed.is_none() && allocation.offer().is_none();
         // The CPU writes what is locked: writing it back would have to be done again.
@@ -87,17 +88,33 @@ impl<F: Copy + Eq> VidMm<F> {
             if extents.iter().any(|e| e.dirty) && !self.segment(*segment).aligns_pitches())
     }
 
-    /// Copies dirty pages of one allocation out; answers how many.
+    /// Copies dirty pages of one allocation out, the first ones first; answers how many.
     fn write_back(&mut self, id: AllocationId, max_pages: u64, batch: &mut Batch<F>) -> u64 {
         // Contiguous content may be tiled, so that part of its bytes is no part of its pages: all of it is written back at once.
-        let allocation = &mut self.allocations[id];
+        let allocation = &self.allocations[id];
         let max_pages = if allocation.contiguous() { allocation.pages } else { max_pages };
+        self.copy_back(id, batch, |extents| extents.clean_first(max_pages))
+    }
+
+    /// The same, the last ones first: those leave first.
+    pub(crate) fn write_back_end(&mut self, id: AllocationId, max_pages: u64, batch: &mut Batch<F>) -> u64 {
+        self.copy_back(id, batch, |extents| extents.clean_last(max_pages))
+    }
+
+    /// Copies out what is to be clean.
+    fn copy_back(
+        &mut self,
+        id: AllocationId,
+        batch: &mut Batch<F>,
+        clean: impl FnOnce(&mut Extents) -> Vec<Extent>,
+    ) -> u64 {
+        let allocation = &mut self.allocations[id];
         let Placement::Memory(segment, extents) = &mut allocation.placement else {
             unreachable!("victims have pages in a memory segment")
         };
         let segment = *segment;
         let base = self.segments[segment].descriptor.base_address;
-        let cleaned = extents.clean_first(max_pages);
+        let cleaned = clean(extents);
         merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
         allocation.last_work = batch.serial;
         let mut pages = 0;
@@ -125,6 +142,8 @@ impl<F: Copy + Eq> VidMm<F> {
             });
             pages += extent.count;
         }
+        allocation.told.paged_out += pages;
+        self.tell(id);
         pages
     }
 }

@@ -95,6 +95,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let waits = self.devices[device].is_suspended();
         let plan = if waits { self.plan_alone(claim, list) } else { self.plan(claim, list) };
         let mut plan = plan.inspect_err(|_| self.pressure.feel())?;
+        self.foresee_use(device, list);
         for &id in list {
             self.count_up(device, id);
         }
@@ -122,6 +123,7 @@ impl<F: Copy + Eq> VidMm<F> {
         flags: MakeResidentFlags,
     ) -> Result<Option<Work<F>>, MakeResidentError> {
         self.plan_alone(claim_of(device, flags), list).inspect_err(|_| self.pressure.feel())?;
+        self.foresee_use(device, list);
         for &id in list {
             self.count_up(device, id);
         }
@@ -171,6 +173,7 @@ impl<F: Copy + Eq> VidMm<F> {
         last_use: &[FencePoint<F>],
     ) -> Result<Option<Work<F>>, EvictError> {
         self.check_counts(device, list)?;
+        self.foresee_end(device, list, flags);
         if self.must_postpone(device, last_use) {
             for &id in list {
                 self.devices.postpone(device, Postponed::Evict { id, flags, last_use: last_use.to_vec() });

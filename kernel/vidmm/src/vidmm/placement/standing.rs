@@ -11,7 +11,8 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Derives an allocation's standing anew. To be called after every change of its place, its holders, or its rank's
     /// other inputs.
     pub(crate) fn rerank(&mut self, id: AllocationId) {
-        let new = self.standing(&self.allocations[id]);
+        self.tell(id);
+        let new = self.standing(id, &self.allocations[id]);
         let old = std::mem::replace(&mut self.allocations[id].standing, new);
         if old == new {
             return;
@@ -20,7 +21,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     // spec: memory §8.2
-    pub(crate) fn standing(&self, allocation: &Allocation<F>) -> Option<VictimEntry> {
+    pub(crate) fn standing(&self, id: AllocationId, allocation: &Allocation<F>) -> Option<VictimEntry> {
         let Placement::Memory(segment, extents) = &allocation.placement else { return None };
         let priority = allocation.info.priority;
         let band = allocation.band;
@@ -32,7 +33,8 @@ impl<F: Copy + Eq> VidMm<F> {
         } else if let Some(offer) = allocation.offer() {
             Some(Rank { tier: offer.tier(), priority: 0, time: offer.time })
         } else if allocation.count == 0 {
-            allocation.lazy_since.map(|time| Rank { tier: lazy_tier(band), priority, time })
+            let time_of = |since| self.foreseen.time_of(*segment, id, since);
+            allocation.lazy_since.map(|since| Rank { tier: lazy_tier(band), priority, time: time_of(since) })
         } else {
             let ticks = allocation.holders.iter().map(|device| self.devices[*device].suspended_at());
             // The holder that was suspended first has its turn first.

@@ -34,18 +34,23 @@ impl<F: Copy + Eq> VidMm<F> {
     ) {
         while self.segment(segment).free_pages() < pages {
             let shortage = pages - self.segment(segment).free_pages();
-            let (_, victim) = self.segment(segment).victims().first().expect("the victims suffice");
-            let allocation = &self.allocations[victim];
-            let resident = allocation.resident_pages();
-            let whole = allocation.all_or_nothing()
-                || allocation.offer().is_some()
-                || self.is_windowed(victim)
-                || allocation.stores_fences()
-                || self.shows_copy(victim);
-            let taken = if whole { resident } else { shortage.min(resident) };
+            let first = self.segment(segment).victims().first().expect("the victims suffice");
+            let (victim, most) = self.foreseen_victim(segment, first, shortage);
+            let resident = self.allocations[victim].resident_pages();
+            let taken = if self.goes_whole(victim) { resident } else { most.min(resident) };
             debug_assert!(taken > 0, "{victim:?} is a victim without a page, and {shortage} are short");
             self.take_end(victim, taken, Cause::Pressure { for_allocation }, batch);
         }
+    }
+
+    /// Whether a victim loses all of its pages or none.
+    pub(crate) fn goes_whole(&self, id: AllocationId) -> bool {
+        let allocation = &self.allocations[id];
+        allocation.all_or_nothing()
+            || allocation.offer().is_some()
+            || self.is_windowed(id)
+            || allocation.stores_fences()
+            || self.shows_copy(id)
     }
 
     /// Takes all unneeded content out of memory segments, as far as a device may by its protection: content placed then finds its room in
@@ -128,6 +133,7 @@ impl<F: Copy + Eq> VidMm<F> {
                     batch.copied_locked.insert(id);
                 }
                 allocation.valid.insert(content.page, content.count);
+                allocation.told.paged_out += extent.count;
             } else if !gone
                 && !self.policy.paging_by_gpu_va
                 && let Some(allocation) = allocation.named()
@@ -159,6 +165,9 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         for (first, count) in ranges {
             self.spaces.hide(&self.allocations[id], first, count, batch);
+        }
+        if lost {
+            self.foresee_loss(id);
         }
         if listed && !matches!(cause, Cause::Promote | Cause::Property | Cause::Compaction { .. }) {
             self.note_loss(id);

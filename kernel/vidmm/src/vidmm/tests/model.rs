@@ -22,9 +22,10 @@ use wddm_types::{CpuRun, GpuVa, PAGE_BYTES, Pages, SegmentId};
 use self::moves::ReplayedMoves;
 use self::step::{Step, step};
 use super::world::*;
+use crate::foreseen::Foreseen;
 use crate::{
-    AllocationId, DeviceId, EvictError, EvictFlags, LockError, MakeResidentError, MakeResidentFlags, MapError,
-    MapRequest, Protection, SpaceId, SpaceKind, Target,
+    AllocationId, DeviceId, EvictError, EvictFlags, Eviction, LockError, MakeResidentError, MakeResidentFlags,
+    MapError, MapRequest, Protection, SpaceId, SpaceKind, Target,
 };
 
 const BITS: [u32; 3] = [5, 5, 6];
@@ -80,6 +81,8 @@ struct Model {
     promoted: u64,
     /// How often page tables left their frames.
     tables_left: u64,
+    /// Pages that came, left or were copied ahead of need.
+    came_and_went: u64,
     /// Bytes that moved within their segments.
     relocated_bytes: u64,
     /// The residence as the reported moves add up.
@@ -87,7 +90,7 @@ struct Model {
 }
 
 impl Model {
-    fn new(flags: SegmentFlags, tables: Tables) -> Self {
+    fn new(flags: SegmentFlags, tables: Tables, eviction: Eviction) -> Self {
         let mut mm = match tables {
             Tables::Roomy => adapter_with(policy(), VRAM_PAGES, flags),
             Tables::Tight => {
@@ -97,6 +100,8 @@ impl Model {
             Tables::Apart => adapter_of_levels_apart(VRAM_PAGES, flags),
             Tables::Dual => adapter_of_dual_entries(VRAM_PAGES, PROCESSES as u64 + 52, flags),
         };
+        mm.policy.eviction = eviction;
+        mm.foreseen = Foreseen::open(eviction, &mm.segments);
         let mut machine = Machine::default();
         mm.policy.suspend_others = true;
         mm.policy.write_back_ahead = true;
@@ -125,6 +130,7 @@ impl Model {
             tables_left,
             relocated_bytes,
             promoted,
+            came_and_went: 0,
             replayed: ReplayedMoves::default(),
         }
     }
@@ -343,6 +349,7 @@ proptest! {
         large in any::<bool>(),
         tables in prop::sample::select(&[Tables::Roomy, Tables::Tight, Tables::Apart, Tables::Dual][..]),
         reach in 0..3u8,
+        eviction in prop::sample::select(&[Eviction::Lru, Eviction::Planner][..]),
         steps in prop::collection::vec(step(), 1..120),
     ) {
         let mut flags = if large { SegmentFlags::USE_64KB_PAGES } else { SegmentFlags::empty() };
@@ -351,7 +358,7 @@ proptest! {
             1 => SegmentFlags::CPU_VISIBLE,
             _ => SegmentFlags::SUPPORTS_CPU_HOST_APERTURE,
         };
-        let mut model = Model::new(flags, tables);
+        let mut model = Model::new(flags, tables, eviction);
         // Twice what fits, so that pressure is the rule.
         for (pages, kind) in [(30, 1), (23, 4), (37, 6), (18, 1), (41, 7), (29, 3)] {
             model.create(pages, kind, (pages % 2) as usize);

@@ -6,7 +6,7 @@ use wddm_types::SegmentId;
 
 use super::{DEVICES, Model};
 use crate::allocation::Placement;
-use crate::{AllocationId, Cause, MoveKind, OfferPriority, ProcessPriority, SegmentGroup, Work};
+use crate::{AllocationId, Cause, Eviction, MoveKind, OfferPriority, ProcessPriority, SegmentGroup, Work};
 
 /// A victim: its segment, its place in the order.
 pub type Victim = (SegmentId, (usize, u32, u64), AllocationId);
@@ -51,7 +51,8 @@ impl Model {
             };
             (tier, 0, offer.time)
         } else if allocation.count == 0 {
-            (4 + 2 * band, allocation.info.priority, allocation.lazy_since.expect("it left its last list some time"))
+            let since = allocation.lazy_since.expect("it left its last list some time");
+            (4 + 2 * band, allocation.info.priority, self.mm.foreseen.time_of(*segment, id, since))
         } else {
             let first = suspended?.into_iter().min().expect("a device lists it");
             (5 + 2 * band, allocation.info.priority, u64::MAX - first)
@@ -73,7 +74,8 @@ impl Model {
             }
         }
         let contiguous = wanted.iter().any(|id| self.mm.allocations[*id].contiguous());
-        if !contiguous && work.suspends.is_empty() {
+        // The planner's account may have another one of the same tier go.
+        if !contiguous && work.suspends.is_empty() && self.mm.policy.eviction == Eviction::Lru {
             let segments: BTreeSet<SegmentId> = losers.iter().map(|(segment, _)| *segment).collect();
             for segment in segments {
                 let first = order.iter().filter(|(s, _, id)| *s == segment && !wanted.contains(id)).map(|v| v.2);

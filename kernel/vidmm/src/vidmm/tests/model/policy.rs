@@ -1,9 +1,12 @@
 //! Steps beyond lists and locks: destruction in use, offers, pins, protection, budgets, turns, work ahead.
 
+use foresight::Wanted;
 use wddm_types::PAGE_BYTES;
 
 use super::{Model, Step};
-use crate::vidmm::tests::world::point;
+use crate::foreseen::key_of;
+use crate::vidmm::placement::fetch::Ahead;
+use crate::vidmm::tests::world::{VRAM, point};
 use crate::{
     Cause, NextResume, OfferError, OfferFlags, OfferPriority, PinError, ProcessPriority, Promotion, ReclaimError,
     ReclaimResult, SegmentGroup,
@@ -45,10 +48,37 @@ impl Model {
             Step::Ahead { pages } => {
                 let work = self.mm.idle_work(pages);
                 self.queue(work);
+                self.come_and_go_ahead(pages);
                 self.promote(pages);
             }
             other => unreachable!("{other:?} is done elsewhere"),
         }
+    }
+
+    /// Content comes, leaves and is copied ahead of need, whatever is wanted: no device is stopped for it, and none loses what it lists.
+    fn come_and_go_ahead(&mut self, pages: u64) {
+        let count = self.known.len();
+        let nth = |nth: usize| key_of(self.known[nth % count].id);
+        if count == 0 {
+            return;
+        }
+        // CAST: a few.
+        let (one, other) = (nth(pages as usize), nth(7 * pages as usize + 3));
+        let mut ahead = Ahead::new(VRAM, self.mm.works.begin());
+        let wanted = [
+            Wanted::Fetch { key: one, pages, instead_of: Some(other) },
+            Wanted::WriteBack { key: other, pages },
+            Wanted::Clear { key: one, pages: 1 + pages / 2 },
+            Wanted::Fetch { key: other, pages: 2 * pages, instead_of: None },
+        ];
+        for wanted in wanted {
+            let done = self.mm.do_ahead(wanted, pages, &mut ahead);
+            self.came_and_went += done;
+        }
+        let work = self.mm.finish(ahead.batch, false);
+        let stops = |work: &crate::Work<u8>| work.suspends.len() + work.quiesced.len() + work.idle_spaces.len();
+        assert_eq!(work.as_ref().map_or(0, stops), 0, "nothing stops for it");
+        self.queue(work);
     }
 
     /// A promotion costs no allocation a page, and the devices that list the content have nothing to run.

@@ -4,6 +4,7 @@
 use ddi::SegmentFlags;
 
 use super::{DEVICES, Model, PROCESSES, Step, Tables};
+use crate::Eviction;
 
 const STEPS: u64 = if cfg!(debug_assertions) { 6_000 } else { 1_000_000 };
 
@@ -62,6 +63,8 @@ fn a_long_life_agrees_with_the_model() {
     let counted = live(1, STEPS, SegmentFlags::empty(), Tables::Roomy);
     assert!(counted.relocated_bytes > 0, "content moved to make holes");
     assert!(counted.promoted > 0, "content moved up");
+    let pages = counted.came_and_went;
+    assert!(pages > 100, "{pages} pages came and went ahead of need");
 }
 
 #[test]
@@ -88,10 +91,12 @@ struct Counted {
     relocated_bytes: u64,
     /// How often content moved up.
     promoted: u64,
+    /// Pages that came, left or were copied ahead of need.
+    came_and_went: u64,
 }
 
 fn live(seed: u64, steps: u64, flags: SegmentFlags, tables: Tables) -> Counted {
-    let mut model = Model::new(flags, tables);
+    let mut model = Model::new(flags, tables, if seed.is_multiple_of(2) { Eviction::Planner } else { Eviction::Lru });
     let mut random = Random(seed);
     for at in 0..steps {
         let step = random.step();
@@ -103,8 +108,12 @@ fn live(seed: u64, steps: u64, flags: SegmentFlags, tables: Tables) -> Counted {
             (0..DEVICES).for_each(|device| model.step(Step::Idle { device, idle: false }));
         }
     }
-    let counted =
-        Counted { tables_left: model.tables_left, relocated_bytes: model.relocated_bytes, promoted: model.promoted };
+    let counted = Counted {
+        tables_left: model.tables_left,
+        relocated_bytes: model.relocated_bytes,
+        promoted: model.promoted,
+        came_and_went: model.came_and_went,
+    };
     model.end();
     counted
 }

@@ -1,0 +1,74 @@
+//! `openwddm run --policy planner` through the whole kernel: bytes against LRU's and against the bound, in exact bytes.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use openwddm::arguments::{Choice, Policy, default_run};
+use openwddm::outcome::Summary;
+use openwddm::progress::Progress;
+use openwddm::run::{RunOptions, Workload, execute};
+use openwddm::size::MemorySize;
+
+fn data(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let bundled = root.join("examples").join(name);
+    if bundled.exists() { bundled } else { root.join("workload/replay/tests/data").join(name) }
+}
+
+fn options(name: &str, percent: u64, steps: u32, policy: Policy) -> RunOptions {
+    RunOptions {
+        workload: Workload::File(data(name)),
+        vram: MemorySize::OfPeak { millionths: percent * 10_000 },
+        steps,
+        policy,
+        virtual_time: true,
+        verify: false,
+        recorded: false,
+        trace: None,
+        report: None,
+        ..default_run()
+    }
+}
+
+fn run(options: &RunOptions) -> Summary {
+    execute(options, &Progress::new(Box::new(std::io::sink()), false), &AtomicBool::new(false))
+        .expect("the run ends well")
+        .summary
+}
+
+fn moved(summary: &Summary) -> (u64, u64) {
+    (summary.paged_in_bytes, summary.paged_out_bytes)
+}
+
+/// In its first step nothing repeats.
+#[test]
+fn while_nothing_is_foreseen_the_planner_moves_what_lru_moves() {
+    for name in ["gpt.cpu.rrs.json.gz", "res.cpu.rrs.json.gz", "gpt2xl-infer.meta.rrs.json.gz"] {
+        for percent in [50, 70, 90] {
+            let lru = run(&options(name, percent, 1, Policy::Lru));
+            let planned = run(&options(name, percent, 1, Policy::Planner));
+            assert!(lru.paged_in_bytes > 0, "{name} at {percent} %: there is pressure");
+            assert_eq!(
+                (moved(&planned), planned.discarded_bytes),
+                (moved(&lru), lru.discarded_bytes),
+                "{name} at {percent} %"
+            );
+            assert_eq!((lru.policy.as_str(), planned.policy.as_str()), ("lru", "planner"));
+        }
+    }
+}
+
+#[test]
+fn the_choice_of_the_kernel_is_the_policy() {
+    let chosen = |value: &str| Choice { name: "eviction".to_owned(), value: value.to_owned() };
+    let base = options("gpt.cpu.rrs.json.gz", 60, 1, Policy::Lru);
+    let set = run(&RunOptions { choices: vec![chosen("planner")], ..base });
+    assert_eq!(set.policy, "planner");
+    let kept = options("gpt.cpu.rrs.json.gz", 60, 1, Policy::Kept);
+    assert_eq!(run(&RunOptions { choices: vec![chosen("planner")], ..kept }).policy, "kept");
+    let torn = RunOptions { choices: vec![chosen("lru")], ..options("gpt.cpu.rrs.json.gz", 60, 1, Policy::Planner) };
+    let error = execute(&torn, &Progress::new(Box::new(std::io::sink()), false), &AtomicBool::new(false)).err();
+    let error = error.expect("one forbids what the other asks for");
+    assert_eq!(error.exit_code(), 2);
+    assert!(error.to_string().contains("--policy planner") && error.to_string().contains("leave out"), "{error}");
+}
