@@ -23,6 +23,7 @@ pub use replay::{Placement, Stage};
 pub(crate) use setup::Setup;
 pub use share::{Priority, Share, Terms};
 pub use stages::parse as parse_stage;
+pub(crate) use summary::OUT_OF_MEMORY;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

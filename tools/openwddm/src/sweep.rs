@@ -66,6 +66,7 @@ use crate::run::Workload;
 use crate::size::MemorySize;
 use crate::sweep::kept::Kept;
 use crate::sweep::plan::Plan;
+use crate::sweep::pool::Made;
 
 /// What is swept.
 #[derive(Clone, Debug)]
@@ -143,6 +144,8 @@ pub struct Unfit {
     pub workload: String,
     /// How many processes.
     pub processes: u32,
+    /// Under which policy; `None`: whatever the policy.
+    pub policy: Option<String>,
     /// The size.
     pub asked_bytes: u64,
     /// Why it does not do.
@@ -165,15 +168,19 @@ pub fn sweep(options: &SweepOptions, progress: &Progress, cancel: &AtomicBool) -
     kept::verify(&plan, &rows, cancel)?;
     let mine = |at: &usize| rows[*at].is_none() && options.shard.is_none_or(|shard| shard.has(*at));
     let open: Vec<usize> = (0..rows.len()).filter(mine).collect();
-    let made = pool::run(&plan, &open, kept.as_ref(), (options.jobs, progress), cancel)?;
+    let Made { rows: made, unfit } = pool::run(&plan, &open, kept.as_ref(), (options.jobs, progress), cancel)?;
     let count = made.len();
     made.into_iter().for_each(|(at, row)| rows[at] = Some(row));
-    Ok(Swept {
-        found,
-        made: count,
-        missing: rows.iter().filter(|row| row.is_none()).count(),
-        rows: rows.into_iter().flatten().collect(),
-        unfit: plan.into_unfit(),
-        interrupted: cancel.load(Ordering::Relaxed),
-    })
+    let missing = rows.iter().filter(|row| row.is_none()).count() - unfit.len();
+    let rows: Vec<Row> = rows.into_iter().flatten().collect();
+    let unfit = plan.with_unfit(unfit);
+    let interrupted = cancel.load(Ordering::Relaxed);
+    match unfit.last() {
+        Some(largest) if rows.is_empty() && missing == 0 && !interrupted => Err(RunError::Argument {
+            argument: format!("--vram {}", largest.asked_bytes),
+            problem: format!("no size of the sweep fits {}: {}", largest.workload, largest.problem),
+            remedy: "give larger sizes".to_owned(),
+        }),
+        _ => Ok(Swept { rows, unfit, found, made: count, missing, interrupted }),
+    }
 }

@@ -18,7 +18,7 @@ use crate::link::LinkRate;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::run::Workload;
-use crate::sweep::{BOUND_SECONDS, Knee, STEPS, Shard, Sizes, SweepOptions, Swept, knees, page, sweep, table};
+use crate::sweep::{BOUND_SECONDS, Knee, STEPS, Shard, Sizes, SweepOptions, Swept, Unfit, knees, page, sweep, table};
 
 /// Arguments of `sweep`.
 #[derive(Debug, Args)]
@@ -154,13 +154,15 @@ fn json(swept: &Swept, knees: &[Knee]) -> String {
 /// What was left out, what is missing, and where the files are.
 fn closing(swept: &Swept, arguments: &SweepArguments) -> String {
     let mut text = String::new();
-    for unfit in swept.unfit.chunk_by(|a, b| (&a.workload, a.processes) == (&b.workload, b.processes)) {
+    let whose = |unfit: &Unfit| (unfit.workload.clone(), unfit.processes, unfit.policy.clone());
+    for unfit in swept.unfit.chunk_by(|a, b| whose(a) == whose(b)) {
         // Sizes ascend: the last is the largest.
         let Some(largest) = unfit.last() else { continue };
         let (count, size) = (unfit.len(), bytes(largest.asked_bytes));
         let sizes = if count == 1 { "size" } else { "sizes" };
-        text +=
-            &format!("left out: {count} {sizes} up to {size} for {}: {}\n", line(&largest.workload), largest.problem);
+        let under = largest.policy.as_ref().map_or(String::new(), |policy| format!(" under {policy}"));
+        let of = format!("{}{under} in {}", line(&largest.workload), processes(largest.processes));
+        text += &format!("left out: {count} {sizes} up to {size} for {of}: {}\n", largest.problem);
     }
     if swept.interrupted {
         text += "interrupted: what was reached until then; the same command goes on from there\n";
@@ -176,6 +178,10 @@ fn closing(swept: &Swept, arguments: &SweepArguments) -> String {
     };
     text += &format!("rows: {} in {}{found}\n", grouped(known), shown(&rows));
     text + &format!("picture: {}\n", shown(Path::new(&arguments.out.join(PAGE))))
+}
+
+fn processes(count: u32) -> String {
+    if count == 1 { "1 process".to_owned() } else { format!("{count} processes") }
 }
 
 #[cfg(test)]

@@ -209,6 +209,18 @@ fn sizes_that_are_too_small_are_left_out_and_said() {
     let text = sweep(folder.path(), &["--vram", "0.001,0.9", "--steps", "1", "--policy", "lru"]);
     assert!(text.contains("left out: 1 size up to") && text.contains("the largest operation needs"), "{text}");
     assert!(text.contains("rows: 1 in"), "{text}");
+    // Four banks have room for the largest operation, and not for each way in which it comes to lie.
+    let banks = ["--adapter", "wddm1-banks", "--vram", "0.203,0.4", "--steps", "1", "--policy", "lru"];
+    let found = swept(folder.path(), &[&banks[..], &["--out", "banks"]].concat());
+    let left = &found["left_out"][0];
+    assert_eq!((left["policy"].as_str(), left["asked_bytes"].as_u64()), (Some("lru"), Some(50_410_063)), "{found:#}");
+    assert!(left["problem"].as_str().unwrap().contains("could not be brought back"), "{left}");
+    assert_eq!((found["rows"].as_array().unwrap().len(), found["missing"].as_u64()), (1, Some(0)));
+    refused(
+        folder.path(),
+        &[&banks[..2], &["--vram", "0.203"], &banks[4..]].concat(),
+        &["--vram 50410063", "no size", "larger"],
+    );
 }
 
 /// A Parquet file with one column of numbers.
@@ -281,5 +293,35 @@ fn the_example_sweeps_on_a_dask_cluster_and_reads_the_rows_back() {
         let moved = row["paged_in_bytes"].as_u64().unwrap() + row["paged_out_bytes"].as_u64().unwrap();
         let line = text.lines().find(|line| line.contains(&vram) && line.contains(policy) && !line.contains("MiB"));
         assert!(line.is_some_and(|line| line.contains(&moved.to_string())), "{row} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_sweep_with_what_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let cut = Command::new(env!("CARGO_BIN_EXE_openwddm"))
+        .current_dir(folder.path())
+        .args(["sweep", "--vram", "0.3..1.0/40", "--policy", "lru", "--jobs", "1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let out = folder.path().join("out/sweep");
+    let since = Instant::now();
+    while rows(&out).is_empty() {
+        assert!(since.elapsed() < Duration::from_secs(300), "no row appears");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&cut), rustix::process::Signal::INT).unwrap();
+    let output = cut.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let known = rows(&out).len();
+    for part in [
+        "interrupted: what was reached until then; the same command goes on from there\n".to_owned(),
+        format!("missing: {} runs have no row yet\n", 40 - known),
+        format!("rows: {known} in out/sweep/rows\n"),
+    ] {
+        assert!(text.contains(&part), "{part} is missing in\n{text}");
     }
 }

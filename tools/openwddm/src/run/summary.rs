@@ -142,6 +142,9 @@ fn constants(played: &[Played]) -> Constants {
     })
 }
 
+/// The state of a device that was lost because its memory did not fit, in words.
+pub(crate) const OUT_OF_MEMORY: &str = "its memory could not be brought back";
+
 /// The state of a lost device, in words.
 fn device_state(state: DeviceState) -> &'static str {
     match state {
@@ -149,7 +152,7 @@ fn device_state(state: DeviceState) -> &'static str {
         DeviceState::Reset => "the adapter was reset",
         DeviceState::Hung => "its work did not end",
         DeviceState::Stopped => "the adapter has stopped",
-        DeviceState::ErrorOutOfMemory => "its memory could not be brought back",
+        DeviceState::ErrorOutOfMemory => OUT_OF_MEMORY,
         DeviceState::ErrorDmaFault => "a packet faulted",
         DeviceState::ErrorDmaPageFault => "it used an address without memory",
     }

@@ -31,7 +31,17 @@ pub(super) fn asked(plan: &Plan, point: &Point) -> Row {
     }
 }
 
-/// Runs a point; `None`: the caller interrupted it.
+/// How a run ended.
+pub(super) enum Ended {
+    /// With its figures.
+    Done(Box<Row>),
+    /// The memory was too small for it, which only the run could tell; why.
+    Unfit(String),
+    /// The caller interrupted it.
+    Interrupted,
+}
+
+/// Runs a point.
 ///
 /// # Errors
 /// When the run fails.
@@ -40,21 +50,31 @@ pub(super) fn attempt(
     point: &Point,
     limits: Option<&Limits>,
     cancel: &AtomicBool,
-) -> Result<Option<Row>, RunError> {
+) -> Result<Ended, RunError> {
     let subject = plan.subject(point);
-    let outcome =
-        run::execute_opened(&plan.run_options(point), subject.copies(point.processes), &Progress::silent(), cancel)?;
+    let executed =
+        run::execute_opened(&plan.run_options(point), subject.copies(point.processes), &Progress::silent(), cancel);
+    let outcome = match executed {
+        Err(RunError::Argument { argument, problem, .. }) if argument == "--vram" => return Ok(Ended::Unfit(problem)),
+        other => other?,
+    };
     if outcome.interrupted {
-        return Ok(None);
+        return Ok(Ended::Interrupted);
     }
-    if let Some(lost) = outcome.summary.lost {
-        return Err(RunError::Kernel {
-            problem: format!("{} in {} bytes lost its device: {lost}", subject.name(), point.asked_bytes),
-            remedy: "run it alone with `openwddm run --virtual-time --trace`, and report it with the workload"
-                .to_owned(),
-        });
+    match outcome.summary.lost {
+        None => {}
+        Some(lost) if lost == run::OUT_OF_MEMORY => {
+            return Ok(Ended::Unfit(format!("a process lost its device: {lost}")));
+        }
+        Some(lost) => {
+            return Err(RunError::Kernel {
+                problem: format!("{} in {} bytes lost its device: {lost}", subject.name(), point.asked_bytes),
+                remedy: "run it alone with `openwddm run --virtual-time --trace`, and report it with the workload"
+                    .to_owned(),
+            });
+        }
     }
-    let mut row = Row { ..asked(plan, point) };
+    let mut row = asked(plan, point);
     take_figures(&mut row, &outcome.summary);
     let has_bound = || run::has_bound(profile(plan), &outcome.summary, row.processes);
     if let Some(limits) = limits.filter(|_| has_bound()) {
@@ -63,7 +83,7 @@ pub(super) fn attempt(
             limit.note(&mut row, link_of(profile(plan), plan.options().link));
         }
     }
-    Ok(Some(row))
+    Ok(Ended::Done(Box::new(row)))
 }
 
 fn take_figures(row: &mut Row, summary: &Summary) {

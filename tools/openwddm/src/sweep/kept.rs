@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::error::RunError;
 use crate::output::Output;
-use crate::sweep::attempt::{asked, attempt};
+use crate::sweep::attempt::{Ended, asked, attempt};
 use crate::sweep::columns;
 use crate::sweep::plan::{Plan, Point};
 use crate::sweep::row::Row;
@@ -100,8 +100,12 @@ pub(super) fn verify(plan: &Plan, rows: &[Option<Row>], cancel: &AtomicBool) -> 
     for (point, row) in plan.points().iter().zip(rows).rev() {
         let Some(row) = row.as_ref().filter(|_| !seen.contains(&point.policy)) else { continue };
         seen.push(point.policy);
-        let Some(again) = attempt(plan, point, None, cancel)? else { return Ok(()) };
-        if !again.came_out_as(row) {
+        let is_as_before = match attempt(plan, point, None, cancel)? {
+            Ended::Done(again) => again.came_out_as(row),
+            Ended::Unfit(_) => false,
+            Ended::Interrupted => return Ok(()),
+        };
+        if !is_as_before {
             let folder = plan.options().rows.clone().unwrap_or_default();
             return Err(RunError::File {
                 role: ROLE.to_owned(),

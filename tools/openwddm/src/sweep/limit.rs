@@ -18,8 +18,12 @@ pub(super) struct Limit {
 /// Bounds that were solved, by the workload's place in the plan and the memory.
 #[derive(Default)]
 pub(super) struct Limits {
-    known: Mutex<BTreeMap<(usize, u64), Arc<OnceLock<Option<Limit>>>>>,
+    known: Mutex<BTreeMap<(usize, u64), Arc<Solved>>>,
 }
+
+/// The bound of one memory: the first core that asks solves it, and others wait for it.
+#[derive(Default)]
+struct Solved(OnceLock<Option<Limit>>);
 
 impl Limits {
     /// The bound; `None` where it was not solved in time.
@@ -32,9 +36,9 @@ impl Limits {
             return None;
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let cell = Arc::clone(known.entry((subject, capacity)).or_default());
+        let solved = Arc::clone(known.entry((subject, capacity)).or_default());
         drop(known);
-        *cell.get_or_init(|| {
+        *solved.0.get_or_init(|| {
             let began = Instant::now();
             let mut left = || f64::from(seconds) - began.elapsed().as_secs_f64();
             let all = fewest_bytes(workload, steps, capacity, &mut left).ok()?;

@@ -85,8 +85,19 @@ impl Plan {
         &self.options
     }
 
-    /// The sizes that were left out.
-    pub(super) fn into_unfit(self) -> Vec<Unfit> {
+    /// The sizes that were left out: those that do not fit, and those of which runs have told it.
+    pub(super) fn with_unfit(mut self, mut told: Vec<(usize, String)>) -> Vec<Unfit> {
+        told.sort_unstable();
+        for (at, problem) in told {
+            let point = &self.points[at];
+            self.unfit.push(Unfit {
+                workload: self.subject(point).name().to_owned(),
+                processes: point.processes,
+                policy: Some(point.policy_name()),
+                asked_bytes: point.asked_bytes,
+                problem,
+            });
+        }
         self.unfit
     }
 
@@ -134,7 +145,7 @@ impl Plan {
                         RunError::Argument { problem, .. } => problem.clone(),
                         other => other.to_string(),
                     };
-                    self.unfit.push(Unfit { workload, processes, asked_bytes, problem });
+                    self.unfit.push(Unfit { workload, processes, policy: None, asked_bytes, problem });
                     last_refusal = Some(refusal);
                 }
             }

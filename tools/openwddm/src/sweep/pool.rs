@@ -7,11 +7,20 @@ use std::thread;
 
 use crate::error::RunError;
 use crate::progress::Progress;
-use crate::sweep::attempt::attempt;
+use crate::sweep::attempt::{Ended, attempt};
 use crate::sweep::kept::Kept;
 use crate::sweep::limit::Limits;
 use crate::sweep::plan::Plan;
 use crate::sweep::row::Row;
+
+/// What came of the runs, by number.
+#[derive(Default)]
+pub(super) struct Made {
+    /// Rows of those that ended.
+    pub(super) rows: Vec<(usize, Row)>,
+    /// Those whose memory turned out too small, and why.
+    pub(super) unfit: Vec<(usize, String)>,
+}
 
 /// The state that the cores share.
 struct Pool<'a> {
@@ -24,12 +33,12 @@ struct Pool<'a> {
     cancel: &'a AtomicBool,
     /// How many of `open` have been begun.
     begun: AtomicUsize,
-    rows: Mutex<Vec<(usize, Row)>>,
+    made: Mutex<Made>,
     /// The first failure: no further run begins.
     failure: Mutex<Option<RunError>>,
 }
 
-/// Makes the runs of these numbers, until their end or until `cancel` is set, and gives their rows.
+/// Makes the runs of these numbers, until their end or until `cancel` is set.
 ///
 /// # Errors
 /// The first failure, when the runs beside it have ended; their rows are kept.
@@ -39,7 +48,7 @@ pub(super) fn run(
     kept: Option<&Kept>,
     (jobs, progress): (Option<NonZero<usize>>, &Progress),
     cancel: &AtomicBool,
-) -> Result<Vec<(usize, Row)>, RunError> {
+) -> Result<Made, RunError> {
     let pool = Pool {
         plan,
         open,
@@ -48,7 +57,7 @@ pub(super) fn run(
         progress,
         cancel,
         begun: AtomicUsize::new(0),
-        rows: Mutex::default(),
+        made: Mutex::default(),
         failure: Mutex::default(),
     };
     progress.begin("sweep", open.len() as u64);
@@ -58,10 +67,10 @@ pub(super) fn run(
             scope.spawn(|| pool.work());
         }
     });
-    let Pool { rows, failure, .. } = pool;
+    let Pool { made, failure, .. } = pool;
     match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(failure) => Err(failure),
-        None => Ok(rows.into_inner().unwrap_or_else(PoisonError::into_inner)),
+        None => Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner)),
     }
 }
 
@@ -70,26 +79,26 @@ impl Pool<'_> {
     fn work(&self) {
         while !self.is_over() {
             let Some(at) = self.open.get(self.begun.fetch_add(1, Ordering::Relaxed)) else { return };
-            match self.make(*at) {
-                Ok(None) => return,
-                Ok(Some(row)) => {
-                    let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-                    rows.push((*at, row));
-                    self.progress.advance(rows.len() as u64);
-                }
-                Err(error) => {
-                    self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                }
+            if let Err(error) = self.make(*at) {
+                self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
             }
         }
     }
 
-    fn make(&self, at: usize) -> Result<Option<Row>, RunError> {
-        let row = attempt(self.plan, &self.plan.points()[at], Some(&self.limits), self.cancel)?;
-        if let (Some(row), Some(kept)) = (&row, self.kept) {
+    fn make(&self, at: usize) -> Result<(), RunError> {
+        let ended = attempt(self.plan, &self.plan.points()[at], Some(&self.limits), self.cancel)?;
+        if let (Ended::Done(row), Some(kept)) = (&ended, self.kept) {
             kept.keep(row)?;
         }
-        Ok(row)
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        match ended {
+            Ended::Done(row) => made.rows.push((at, *row)),
+            Ended::Unfit(problem) => made.unfit.push((at, problem)),
+            // The loop sees the flag.
+            Ended::Interrupted => return Ok(()),
+        }
+        self.progress.advance((made.rows.len() + made.unfit.len()) as u64);
+        Ok(())
     }
 
     fn is_over(&self) -> bool {
