@@ -54,7 +54,7 @@ def main():
         tasks = [client.submit(part, arguments.openwddm, workload, options, shard, known, pure=False) for shard in shards]
         for task in as_completed(tasks):
             for file, row in task.result().items():
-                whole = rows / f".{file}"
+                whole = rows / f".{file}.part"
                 whole.write_bytes(row)
                 whole.replace(rows / file)
 

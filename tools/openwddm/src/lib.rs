@@ -22,7 +22,8 @@
 //! ```
 //! All of them print through `console`; text from elsewhere goes through `terminal_text::printable` first.
 //!
-//! It is a library so that examples and tests reach it; its interface is for the binary only and may change.
+//! It is a library so that examples and tests reach it; its interface is for the binary only and may change, but for [`mod@sweep`], which
+//! other programs may call, too.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

@@ -60,6 +60,7 @@ use serde::Serialize;
 
 use crate::arguments::Policy;
 use crate::error::RunError;
+use crate::imported::Imported;
 use crate::link::LinkRate;
 use crate::progress::Progress;
 use crate::run::Workload;
@@ -125,6 +126,8 @@ pub const BOUND_SECONDS: u32 = 20;
 pub struct Swept {
     /// The known rows of all shards: by workload, processes and policy in the order of the options, then by memory size.
     pub rows: Vec<Row>,
+    /// The imports of recordings that are not exactly what runs: one for each workload at most.
+    pub imports: Vec<Imported>,
     /// Sizes that were left out, because they are too small for a workload.
     pub unfit: Vec<Unfit>,
     /// Rows that the folder had.
@@ -173,6 +176,7 @@ pub fn sweep(options: &SweepOptions, progress: &Progress, cancel: &AtomicBool) -
     made.into_iter().for_each(|(at, row)| rows[at] = Some(row));
     let missing = rows.iter().filter(|row| row.is_none()).count() - unfit.len();
     let rows: Vec<Row> = rows.into_iter().flatten().collect();
+    let imports = plan.imports();
     let unfit = plan.with_unfit(unfit);
     let interrupted = cancel.load(Ordering::Relaxed);
     match unfit.last() {
@@ -181,6 +185,6 @@ pub fn sweep(options: &SweepOptions, progress: &Progress, cancel: &AtomicBool) -
             problem: format!("no size of the sweep fits {}: {}", largest.workload, largest.problem),
             remedy: "give larger sizes".to_owned(),
         }),
-        _ => Ok(Swept { rows, unfit, found, made: count, missing, interrupted }),
+        _ => Ok(Swept { rows, imports, unfit, found, made: count, missing, interrupted }),
     }
 }

@@ -142,6 +142,7 @@ fn json(swept: &Swept, knees: &[Knee]) -> String {
     let value = serde_json::json!({
         "rows": swept.rows,
         "knees": knees,
+        "imports": swept.imports,
         "left_out": swept.unfit,
         "found": swept.found,
         "made": swept.made,
@@ -154,6 +155,11 @@ fn json(swept: &Swept, knees: &[Knee]) -> String {
 /// What was left out, what is missing, and where the files are.
 fn closing(swept: &Swept, arguments: &SweepArguments) -> String {
     let mut text = String::new();
+    for imported in &swept.imports {
+        for sentence in imported.sentences() {
+            text += &format!("recording {}: {}\n", line(&imported.workload), line(&sentence));
+        }
+    }
     let whose = |unfit: &Unfit| (unfit.workload.clone(), unfit.processes, unfit.policy.clone());
     for unfit in swept.unfit.chunk_by(|a, b| whose(a) == whose(b)) {
         // Sizes ascend: the last is the largest.

@@ -53,6 +53,45 @@ fn the_bound_of_the_bundled_step_is_printed_with_a_further_step_and_lru() {
     assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
 }
 
+/// The table and the numbers of a run in virtual time.
+fn run(words: &[&str]) -> (String, serde_json::Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_openwddm"));
+    let output = command
+        .current_dir(folder.path())
+        .arg("run")
+        .args(words)
+        .args(["--virtual-time", "--json", "n.json", "--report", "r.html"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let numbers = serde_json::from_slice(&std::fs::read(folder.path().join("n.json")).unwrap()).unwrap();
+    let page = std::fs::read_to_string(folder.path().join("r.html")).unwrap();
+    (String::from_utf8(output.stdout).unwrap() + &page, numbers)
+}
+
+#[test]
+fn a_run_says_the_bound_beside_its_bytes_where_there_is_one() {
+    let (text, numbers) = run(&["--vram", "50%"]);
+    // 124,162,048 bytes in whole pages.
+    assert_eq!(
+        (&numbers["fewest_bytes"], &numbers["fewest_paged_in_bytes"]),
+        (&441_676_716.into(), &275_810_920.into())
+    );
+    for part in ["(441,676,716 bytes) in and out; the run moved 1.09 times as much\n", "\"fewest_bytes\":441676716"] {
+        assert!(text.contains(part), "{part} is missing in\n{}", text.split_once("<!doctype").unwrap().0);
+    }
+    // Each of several processes alone in all of the memory, whatever its budget.
+    let gpt = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/gpt.cpu.rrs.json.gz");
+    let gpt = gpt.to_str().unwrap();
+    let (_, two) = run(&[gpt, &format!("{gpt},budget=60MiB"), "--vram", "124162048"]);
+    assert_eq!(two["fewest_bytes"], 2 * 441_676_716_u64);
+    for none in [&["--adapter", "integrated"][..], &["--adapter", "discrete-4k", "--adapter", "discrete-4k"]] {
+        let (text, numbers) = run(none);
+        assert!(numbers.get("fewest_bytes").is_none() && !text.contains("  fewest possible"), "{none:?}");
+    }
+}
+
 #[test]
 fn the_same_figures_are_json() {
     let file = recording("gpt2xl-infer.meta.rrs.json.gz");

@@ -119,6 +119,7 @@ fn recorded_times_give_the_share_to_the_nanosecond_and_the_knee() {
         "under lru needs 1.10 GiB (110.0 % of the peak) for 95.0 % of the ideal speed in a further step; in 512.00 MiB it has",
         "rows: 4 in out/sweep/rows\n",
         "picture: out/sweep/sweep.html\n",
+        "recording timed: its times",
     ] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }

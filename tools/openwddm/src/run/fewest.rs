@@ -16,7 +16,7 @@ const OPERATIONS_CHEAP: u64 = 200_000;
 const SECONDS: f64 = 2.0;
 
 /// Writes the bound into the summary of a run that came to its end, on one adapter. Several processes cannot do better than each
-/// alone in all of the memory that it may have.
+/// alone in all of the memory; a budget bounds what a process requires, not what the kernel leaves in place.
 pub(super) fn note(
     summary: &mut Summary,
     options: &RunOptions,
@@ -32,10 +32,8 @@ pub(super) fn note(
     let began = Instant::now();
     let mut left = || SECONDS - began.elapsed().as_secs_f64();
     let (mut moved, mut paged_in) = (0u64, 0u64);
-    for (workload, terms) in workloads {
-        let budget = terms.budget.map(|budget| budget.bytes(workload.peak_bytes(options.steps)));
-        let capacity = summary.vram_bytes.min(budget.unwrap_or(u64::MAX));
-        let Ok(bound) = fewest_bytes(workload, options.steps, capacity, &mut left) else { return };
+    for (workload, _) in workloads {
+        let Ok(bound) = fewest_bytes(workload, options.steps, summary.vram_bytes, &mut left) else { return };
         moved = moved.saturating_add(bound.moved_bytes);
         paged_in = paged_in.saturating_add(bound.paged_in_bytes);
     }

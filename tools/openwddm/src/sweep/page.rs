@@ -17,6 +17,7 @@ pub fn page(swept: &Swept, knees: &[Knee], target_millionths: u64) -> String {
     let data = json!({
         "tables": tables,
         "target": target_millionths,
+        "imports": swept.imports.iter().map(|imported| json!([imported.workload, imported.sentences()])).collect::<Vec<_>>(),
         "missing": swept.missing,
         "interrupted": swept.interrupted,
         "left_out": swept.unfit.iter().map(|unfit| json!([unfit.workload, unfit.processes, unfit.asked_bytes])).collect::<Vec<_>>(),

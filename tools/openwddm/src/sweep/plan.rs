@@ -6,6 +6,7 @@ use clap::ValueEnum;
 
 use crate::arguments::{Policy, default_run};
 use crate::error::RunError;
+use crate::imported::Imported;
 use crate::run::{self, AdapterChoice, RunOptions, Setup, Share, Terms, Workload};
 use crate::size::MemorySize;
 use crate::sweep::{SweepOptions, Unfit};
@@ -83,6 +84,11 @@ impl Plan {
     /// The options of the sweep.
     pub(super) fn options(&self) -> &SweepOptions {
         &self.options
+    }
+
+    /// The imports of the workloads.
+    pub(super) fn imports(&self) -> Vec<Imported> {
+        self.subjects.iter().filter_map(|subject| Imported::of(subject.workload(), true)).collect()
     }
 
     /// The sizes that were left out: those that do not fit, and those of which runs have told it.

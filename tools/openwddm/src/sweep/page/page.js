@@ -124,6 +124,9 @@ function show(table) {
     chart(place, table, pictured);
   }
   section.append(numbers(table));
+  for (const [workload, sentences] of data.imports) {
+    if (workload === table.workload) sentences.forEach((sentence) => section.append(element('p', `Recording: ${sentence}.`, 'quiet gap')));
+  }
 }
 
 const names = [...new Set(data.tables.map((table) => table.workload))];
