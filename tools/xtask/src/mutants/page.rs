@@ -25,6 +25,7 @@ cargo install cargo-mutants --locked
 cargo xtask mutants                        # all crates, what is not done yet: a night on two cores; fails below a goal
 cargo xtask mutants vidsch --minutes 60    # one crate; no file begins after an hour
 cargo xtask mutants vidsch --again         # new tests of the crate look at what survived
+cargo xtask mutants vidmm dxgkrnl --above   # the tests above the crates alone, also at what is new: one build for all
 cargo xtask mutants --shard 1/8            # this machine's eighth of the files; join the ledgers' texts afterwards
 cargo xtask mutants --minutes 480          # nightly
 cargo xtask mutants --page                 # this page alone
