@@ -53,12 +53,12 @@ pub fn weave(source: &str, breaks: &[(u32, &Break)]) -> Woven {
     choices.sort_by_key(|choice| choice.body.start);
     let mut written = Written::default();
     let (mut at, mut added) = (0, Vec::new());
-    // Boxes that are open, by the ends of their bodies.
-    let mut boxes: Vec<(usize, String)> = Vec::new();
+    // The ends of the bodies that are put into boxes and that are not over.
+    let mut boxes: Vec<usize> = Vec::new();
     for choice in &choices {
         at = written.to(&text, at, choice.body.start, &mut boxes);
-        if let Some(boxed) = boxed(choice.function) {
-            boxes.push((choice.body.end, boxed));
+        if boxed(choice.function).is_some() {
+            boxes.push(choice.body.end);
         }
         let before = written.line;
         choice.write(&text, &mut written, &mut woven);
@@ -91,13 +91,13 @@ impl Choice<'_> {
             let begin = written.line;
             let broken = self.broken(text, one);
             let broken = match boxed(self.function) {
-                Some(boxed) => format!("Box::new({broken}) as {boxed}"),
+                Some(boxed) => format!("{boxed}({broken})"),
                 None => broken,
             };
             written.push(&format!("{number} => return {broken},\n"));
             woven.regions.push((begin..written.line, *number));
         }
-        let body = if boxed(self.function).is_some() { "Box::new({" } else { "" };
+        let body = boxed(self.function).map_or_else(String::new, |boxed| format!("{boxed}({{"));
         written.push(&format!("_ => {{}} }}\n{body}"));
     }
 
@@ -112,13 +112,27 @@ impl Choice<'_> {
     }
 }
 
-/// What holds the iterator of a function that returns `impl Iterator`.
+/// What makes a box of the iterator of a function that returns `impl Iterator`. It names the item's type, which the numbers in a
+/// replacement take theirs from.
 fn boxed(function: &Function) -> Option<String> {
     let bounds = function.return_type.strip_prefix("-> impl ")?;
-    let alone = bounds.starts_with("Iterator<") || bounds.starts_with("DoubleEndedIterator<");
-    // An expression's box lives as long as what it borrows, said or not.
-    let bounds = bounds.split("+use<").next().unwrap_or(bounds);
-    (alone && !bounds.contains("impl ")).then(|| format!("Box<dyn {bounds}>"))
+    let (way, item) = match bounds.strip_prefix("DoubleEndedIterator<") {
+        Some(item) => ("boxed_both_ways", item),
+        None => ("boxed", bounds.strip_prefix("Iterator<")?),
+    };
+    let item = item.strip_prefix("Item")?.trim_start().strip_prefix('=')?;
+    let mut depth = 0;
+    let end = item.char_indices().find(|(at, c)| {
+        match c {
+            '<' | '(' | '[' => depth += 1,
+            '>' if item[..*at].ends_with('-') => {}
+            '>' | ')' | ']' => depth -= 1,
+            _ => {}
+        }
+        depth < 0
+    })?;
+    let item = item[..end.0].trim();
+    (!item.contains("impl ")).then(|| format!("crate::mutant_switch::{way}::<{item}>"))
 }
 
 /// A text that is being written.
@@ -136,10 +150,10 @@ impl Default for Written {
 
 impl Written {
     /// Writes the source from one character to another, and closes the boxes whose bodies end there. Answers with the second.
-    fn to(&mut self, text: &Text, mut from: usize, to: usize, boxes: &mut Vec<(usize, String)>) -> usize {
-        while let Some((end, boxed)) = boxes.pop_if(|(end, _)| *end <= to) {
+    fn to(&mut self, text: &Text, mut from: usize, to: usize, boxes: &mut Vec<usize>) -> usize {
+        while let Some(end) = boxes.pop_if(|end| *end <= to) {
             self.push(&text.part(from..end));
-            self.push(&format!("}}) as {boxed}"));
+            self.push("})");
             from = end;
         }
         self.push(&text.part(from..to));
@@ -256,6 +270,21 @@ fn odd() -> impl Fn(u64) -> u64 {
     }
 
     #[test]
+    fn a_box_names_the_item_of_its_iterator() {
+        let of = |return_type: &str| {
+            let place = Place { line: 1, column: 1 };
+            let span = super::super::listing::Span { start: place, end: place };
+            boxed(&Function { return_type: return_type.to_string(), span })
+        };
+        let named = |way: &str, item: &str| Some(format!("crate::mutant_switch::{way}::<{item}>"));
+        assert_eq!(of("-> impl Iterator<Item =(u64, Vec<&'a T>)>+'a"), named("boxed", "(u64, Vec<&'a T>)"));
+        assert_eq!(of("-> impl Iterator<Item = u32>+use<>"), named("boxed", "u32"));
+        assert_eq!(of("-> impl DoubleEndedIterator<Item = fn(u8) -> u8>"), named("boxed_both_ways", "fn(u8) -> u8"));
+        assert_eq!(of("-> impl Iterator<Item = impl Fn()>"), None);
+        assert_eq!(of("-> impl Fn(u64) -> u64"), None);
+    }
+
+    #[test]
     fn a_function_chooses_among_its_own_body_and_the_broken_ones() {
         let breaks = listed();
         let numbered: Vec<(u32, &Break)> = (1..).zip(&breaks).collect();
@@ -278,14 +307,14 @@ _ => {} }
         assert_eq!(woven.apart, [1, 4, 6], "a const, a const fn and an opaque result");
         let expected = "fn even() -> impl Iterator<Item = u64> {
 match crate::mutant_switch::of(5, 5) {
-5 => return Box::new({
+5 => return crate::mutant_switch::boxed::<u64>({
     (0..).map(|n| n  +  2)
 
-}) as Box<dyn Iterator<Item = u64>>,
+}),
 _ => {} }
-Box::new({
+crate::mutant_switch::boxed::<u64>({
     (0..).map(|n| n * 2)
-}) as Box<dyn Iterator<Item = u64>>}
+})}
 ";
         assert!(woven.text.contains(expected), "{}", woven.text);
         let lines: Vec<&str> = woven.text.lines().collect();
