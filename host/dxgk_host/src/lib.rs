@@ -38,7 +38,7 @@ pub use config::{
 pub use cpu_mapping::StoresWait;
 pub use dxgkrnl::{
     AccountId, Admission, BrokenInvariant, CreatedSurface, DriverClock, Eviction, FeatureOverride, FeaturePolicy,
-    MemoryPolicy, OnTimeout, Quota, RecoveryPolicy, Residence, StateDigest,
+    MemoryPolicy, OnTimeout, PlanReport, PlanStream, Quota, RecoveryPolicy, Residence, StateDigest,
 };
 pub use host::{Host, HostAdapter, HostError, KERNEL_BYTES, Pending};
 pub use link::ProcessLink;

@@ -91,4 +91,4 @@ pub use start::StartError;
 pub use store::ObjectNumber;
 pub use sync::UnreportedFence;
 pub use tally::AdapterCounters;
-pub use vidmm::{BrokenInvariant, Eviction, StateDigest};
+pub use vidmm::{BrokenInvariant, Eviction, PlanReport, PlanStream, StateDigest};

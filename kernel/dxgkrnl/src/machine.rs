@@ -25,7 +25,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ddi::{Miniport, PowerState, StandardAllocation};
 use kmt_calls::{Call, MappingId, QueuedFence, Refusal};
-use wddm_types::{AdapterIndex, Luid, ProcessId, RawHandle};
+use vidmm::PlanReport;
+use wddm_types::{AdapterIndex, Luid, ProcessId, RawHandle, SegmentId};
 
 use crate::adapter::description::AdapterDescription;
 use crate::adapter::moves::Residence;
@@ -334,6 +335,11 @@ impl Machine {
     /// The resident pages of an adapter: the [`Event::Moved`]s told until now add up to them.
     pub fn residences(&self, adapter: AdapterIndex) -> Vec<Residence> {
         self.adapters.get(adapter.0 as usize).map(Adapter::residences).unwrap_or_default()
+    }
+
+    /// What the planner of evictions foresaw and what came of it, in each memory segment of an adapter whose evictions are planned.
+    pub fn plans(&self, adapter: AdapterIndex) -> Vec<(SegmentId, PlanReport)> {
+        self.adapters.get(adapter.0 as usize).map(Adapter::plans).unwrap_or_default()
     }
 
     /// Native fences of an adapter that have passed a waiter's value and of which its driver has told nothing, with CurrentValue and

@@ -10,9 +10,8 @@
 
 /// How many rooms the loan is at most, before it is halved.
 pub(crate) const ROOMS_MAX: u64 = 2;
-/// Operations in a row that prove a forecast: an eighth of a round, within these.
-const PROOF_MIN: u64 = 4;
-const PROOF_MAX: u64 = 16;
+/// Operations in a row that prove a forecast.
+const PROOF: u64 = 4;
 /// The proof is doubled no more often.
 const DOUBLINGS_MAX: u32 = 8;
 /// The loan is halved no more often: then it is 0 in any room.
@@ -41,7 +40,7 @@ impl Loan {
             self.round = 0;
             self.halvings = self.halvings.saturating_sub(1);
         }
-        let proof = (repeats_after / 8).clamp(PROOF_MIN, PROOF_MAX) << self.halvings.min(DOUBLINGS_MAX);
+        let proof = PROOF << self.halvings.min(DOUBLINGS_MAX);
         self.granted = !self.lost && (self.granted || self.clean >= proof);
     }
 
@@ -89,10 +88,9 @@ mod tests {
         assert_eq!((loan.lent(100, 1000), loan.lent(100, 30)), (200, 30), "two rooms, and no more than LRU has copied");
         loan.disproved(false);
         assert_eq!((loan.halvings(), loan.lent(100, 1000)), (0, 0), "nothing was owed: nothing is lost");
-        let long = 1000;
-        (0..15).for_each(|_| loan.proved(long, false));
-        assert_eq!(loan.lent(100, 1000), 0, "a long round asks for more");
-        loan.proved(long, false);
+        (0..3).for_each(|_| loan.proved(10, false));
+        assert_eq!(loan.lent(100, 1000), 0, "it begins anew");
+        loan.proved(10, false);
         assert_eq!(loan.lent(100, 1000), 200);
     }
 

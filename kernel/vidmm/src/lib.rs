@@ -53,7 +53,7 @@ pub use allocation::{AllocationError, OfferPriority, Origin, cut as cut_pages};
 pub use budget::{BudgetChange, ProcessPriority, ReservationError, SegmentGroup, VideoMemoryInfo};
 pub use coherency::{CoherencyTracker, Maintenance};
 pub use device::{EvictFlags, NextResume};
-pub use foresight::Report as PlanReport;
+pub use foresight::{Report as PlanReport, StreamReport as PlanStream};
 pub use operation::{Direction, Form, HeldRange, Operation, Part, RangeWish, WindowMap, WindowPages};
 pub use page_table::OutOfTables;
 pub use paging::{Cause, Conversion, ConversionCause, Move, MoveKind, Rotation, TableMove, Unqueued, Work};

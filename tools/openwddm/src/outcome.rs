@@ -3,12 +3,16 @@
 //! It is plain data without logic. `run` fills it; `table`, `report`, `perfetto` and the JSON file read it. The JSON names
 //! of [`Summary`] are a promise, explained in `JSON.md`: fields are only ever added.
 
+mod plan;
+
 use std::collections::BTreeMap;
 
 use events::Cause;
 use serde::Serialize;
 
 use crate::imported::Imported;
+
+pub use plan::{PlanSummary, StreamSummary};
 
 /// Everything that a run leaves behind.
 #[derive(Clone, Debug)]
@@ -143,6 +147,9 @@ pub struct Summary {
     /// With several adapters: the numbers of each; else empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub adapters: Vec<AdapterSummary>,
+    /// Where evictions are planned: planned against actual, of each memory segment.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub plans: Vec<PlanSummary>,
 }
 
 /// Counts of the CPU's maps for constants, by outcome.
@@ -311,6 +318,9 @@ pub struct StepSummary {
     /// With recorded times of a single workload on one adapter: their sum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ideal_ns: Option<u64>,
+    /// Where evictions are planned: what a least recently used policy would have copied in and out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lru_bytes: Option<u64>,
 }
 
 /// The recording of an adapter. Both lists count nanoseconds of the same clock.

@@ -8,6 +8,7 @@ mod fewest;
 mod numbers;
 mod packet_waits;
 mod place;
+mod plan;
 mod play;
 mod recorder;
 mod recorders;

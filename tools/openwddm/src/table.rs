@@ -14,6 +14,7 @@ pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {
     let mut rows = Rows::default();
     import_rows(&mut rows, summary);
     memory_rows(&mut rows, summary);
+    plan_rows(&mut rows, summary);
     time_rows(&mut rows, summary);
     fence_rows(&mut rows, summary);
     process_rows(&mut rows, summary);
@@ -119,6 +120,26 @@ fn memory_rows(rows: &mut Rows, summary: &Summary) {
     rows.times("nodes preempted", "packets came back", &summary.preemptions_by_cause);
     rows.times("processes suspended", "for their page tables", &summary.stood_still_by_cause);
     rows.gap();
+}
+
+/// Where evictions are planned: planned against actual.
+fn plan_rows(rows: &mut Rows, summary: &Summary) {
+    for plan in &summary.plans {
+        if summary.plans.len() > 1 {
+            rows.add("segment", format!("{} of adapter {}", plan.segment, plan.adapter));
+        }
+        plan.rows().into_iter().for_each(|(name, value)| rows.add(name, line(&value).to_string()));
+    }
+    // The first step also brings what is there before: the last one is what a further step takes.
+    if let [_, .., last] = &summary.per_step[..]
+        && let Some(lru_bytes) = last.lru_bytes
+    {
+        let (moved, lru) = (bytes(last.paged_in_bytes + last.paged_out_bytes), bytes(lru_bytes));
+        rows.add("  last step", format!("{moved} moved, LRU would have moved {lru}"));
+    }
+    if !summary.plans.is_empty() {
+        rows.gap();
+    }
 }
 
 fn time_rows(rows: &mut Rows, summary: &Summary) {

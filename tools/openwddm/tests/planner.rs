@@ -72,3 +72,27 @@ fn the_choice_of_the_kernel_is_the_policy() {
     assert_eq!(error.exit_code(), 2);
     assert!(error.to_string().contains("--policy planner") && error.to_string().contains("leave out"), "{error}");
 }
+
+/// What the planner says that LRU would have moved is what LRU moves, and what it says of itself is what the run says.
+#[test]
+fn a_planned_run_says_what_lru_would_have_moved() {
+    let (lru, planned) = (
+        run(&options("gpt.cpu.rrs.json.gz", 60, 4, Policy::Lru)),
+        run(&options("gpt.cpu.rrs.json.gz", 60, 4, Policy::Planner)),
+    );
+    assert!(lru.plans.is_empty() && lru.per_step.iter().all(|step| step.lru_bytes.is_none()));
+    let [plan] = &planned.plans[..] else { panic!("one memory segment: {:?}", planned.plans) };
+    assert_eq!((plan.lru_paged_in_bytes, plan.lru_paged_out_bytes), moved(&lru));
+    assert_eq!((plan.paged_in_bytes, plan.paged_out_bytes), moved(&planned));
+    assert!(plan.moved_bytes() * 100 <= plan.lru_bytes() * 101, "{plan:?}");
+    let by_step: u64 = planned.per_step.iter().filter_map(|step| step.lru_bytes).sum();
+    assert_eq!(by_step, plan.lru_bytes());
+    let stream = &plan.streams[0];
+    let step = planned.ops / planned.steps;
+    assert_eq!(stream.repeats_after, Some(step));
+    let last = planned.per_step.last().unwrap();
+    assert!(last.paged_in_bytes + last.paged_out_bytes < last.lru_bytes.unwrap(), "{last:?}");
+    let text = planned.plans[0].rows();
+    let repeats = format!("repeats after {step} operations");
+    assert!(text.iter().any(|(name, value)| *name == "planner" && value.starts_with(&repeats)), "{text:?}");
+}

@@ -60,6 +60,7 @@ mod page;
 mod page_tables;
 mod part_process;
 mod pingpong;
+mod planner;
 mod processes;
 mod record;
 mod replayed;

@@ -7,12 +7,12 @@ use crate::machine::{AsBefore, IdleExit, Machine, NoHalt, all_processors};
 use crate::part_process::Program;
 use crate::report::{BenchError, BenchReport, Row};
 use crate::{
-    calls, copies, daemon, doorbell, frames, growth, handles, hop, litmus, mapping, neighbour, page_tables, processes,
-    residency, sched, signals, simulated, tracing, waiters, waits,
+    calls, copies, daemon, doorbell, frames, growth, handles, hop, litmus, mapping, neighbour, page_tables, planner,
+    processes, residency, sched, signals, simulated, tracing, waiters, waits,
 };
 
 /// The names of the measures, in their order.
-pub const MEASURES: [&str; 19] = [
+pub const MEASURES: [&str; 20] = [
     "litmus",
     "signals",
     "waiters",
@@ -22,6 +22,7 @@ pub const MEASURES: [&str; 19] = [
     "residency",
     "growth",
     "processes",
+    "planner",
     "handles",
     "calls",
     "daemon",
@@ -117,6 +118,7 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
                     },
                     "growth" => growth::rows(pair, options.smoke)?,
                     "processes" => processes::rows(options.smoke)?,
+                    "planner" => planner::rows(options.smoke)?,
                     "residency" => residency::rows(pair, amounts.copy_batches, options.smoke)?,
                     // The last two measures wake sleepers whose processor has halted, and so the request ends here.
                     "waits" => {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use ddi::PowerState;
 use device_port::{DevicePort, Monitor};
-use dxgkrnl::{AdapterCounters, AdapterDescription};
+use dxgkrnl::{AdapterCounters, AdapterDescription, PlanReport};
 use kmt_calls::Refusal;
-use wddm_types::{AdapterIndex, Luid};
+use wddm_types::{AdapterIndex, Luid, SegmentId};
 
 use super::{FIRST, Host, mount};
 
@@ -93,6 +93,11 @@ impl HostAdapter<'_> {
     /// The kernel's counters of the adapter.
     pub fn counters(&self) -> AdapterCounters {
         self.host.hold().machine.counters(self.index).unwrap_or_default()
+    }
+
+    /// What the planner of evictions foresaw and what came of it, in each memory segment whose evictions are planned.
+    pub fn plans(&self) -> Vec<(SegmentId, PlanReport)> {
+        self.host.hold().machine.plans(self.index)
     }
 
     /// The adapter as it started.

@@ -1,7 +1,7 @@
-//! Moves, as events; and the residency that they add up to.
+//! Moves, as events; the residency that they add up to; and what was planned of them.
 
 use events::{Cause, Event, Move};
-use vidmm::SpaceId;
+use vidmm::{PlanReport, SpaceId};
 use wddm_types::{PageRun, ProcessId, SegmentId};
 
 use crate::adapter::Adapter;
@@ -130,6 +130,16 @@ impl Adapter {
             runs: known.runs,
         };
         self.vidmm.residences().map(of).collect()
+    }
+
+    /// Planned against actual, of each memory segment whose evictions are planned. A stream whose process has gone has number 0.
+    pub fn plans(&self) -> Vec<(SegmentId, PlanReport)> {
+        let mut plans: Vec<(SegmentId, PlanReport)> = self.vidmm.plan_reports().collect();
+        for stream in plans.iter_mut().flat_map(|(_, report)| &mut report.streams) {
+            let space = self.vidmm.space_numbered(stream.process);
+            stream.process = space.map_or(0, |space| self.process_in(space));
+        }
+        plans
     }
 
     fn event_cause(&self, cause: vidmm::Cause) -> Cause {

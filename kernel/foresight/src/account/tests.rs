@@ -252,7 +252,7 @@ fn a_loan_keeps_the_stable_part_of_a_scan_from_the_second_round_on() {
         scan(&mut memory, 1, 0);
         *round = memory.account.actual().paged_in - before;
     }
-    assert_eq!(rounds, [240, 120, 120], "what LRU had thrown away as well, then what does not fit");
+    assert_eq!(rounds, [210, 120, 120], "what LRU had thrown away as well, then what does not fit");
     assert_eq!((memory.account.lru().paged_in, memory.account.loss().owed), (4 * 1200, 0));
 }
 

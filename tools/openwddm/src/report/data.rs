@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::memory::Memory;
 use super::movers::Movers;
 use super::thin::{self, Mark};
-use crate::outcome::{Outcome, Summary};
+use crate::outcome::{Outcome, PlanSummary, Summary};
 use crate::timeline::{CounterKind, Instant, Note, Slice, SliceKind, Timeline, TrackKind};
 
 /// Everything that the page shows. Times are nanoseconds from the beginning of the recording.
@@ -18,6 +18,8 @@ pub struct Data<'a> {
     interrupted: bool,
     /// The imports of recordings, a workload's name and a sentence each.
     imports: Vec<(&'a str, String)>,
+    /// Where evictions are planned: planned against actual, names and values.
+    plan: Vec<(&'static str, String)>,
     /// The view of each adapter; all count from the same beginning.
     views: Vec<View<'a>>,
 }
@@ -95,6 +97,7 @@ impl<'a> Data<'a> {
             profile: &outcome.profile,
             interrupted: outcome.interrupted,
             imports: imports(&outcome.summary),
+            plan: outcome.summary.plans.iter().flat_map(PlanSummary::rows).collect(),
             views: views.collect(),
         }
     }

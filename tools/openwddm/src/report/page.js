@@ -152,6 +152,12 @@ function processes() {
   table('displaced', [['victim', false, (r) => `process ${r.victim}`], ['asker', false, (r) => (r.victim === r.requester ? 'itself' : `process ${r.requester}`)], ['bytes', true, bytes('bytes')]], s.displaced, 'No memory was displaced.');
 }
 
+// What the kernel foresaw, and what LRU would have moved in the same memory.
+function plan() {
+  if (!data.plan.length) { at('plan-section').remove(); return; }
+  table('plan', [['', false, (r) => r[0].trim()], ['', false, (r) => r[1]]], data.plan, '');
+}
+
 function steps() {
   if (!at('steps')) return;
   let list = s.per_step;
@@ -187,9 +193,14 @@ function steps() {
   at('steps').append(svg);
   if (group > 1) at('steps').append(element('p', 'quiet', `Each group of bars is the mean of ${group} steps.`));
   legend('steps-legend', [['paged in', '--in'], ['paged out', '--out'], ['discarded', '--discard']]);
+  if (list.some((step) => step.lru_bytes !== undefined)) {
+    const lru = (step) => `${units.grouped(step.step)}: ${units.bytes(step.paged_in_bytes + step.paged_out_bytes)} of ${units.bytes(step.lru_bytes)}`;
+    at('steps').append(element('p', 'quiet', `Moved by step, of what LRU would have moved: ${list.slice(0, STEPS_SAID_MAX).map(lru).join('; ')}${list.length > STEPS_SAID_MAX ? '; …' : ''}.`));
+  }
 }
 
 const ROWS_FIRST = 15;
+const STEPS_SAID_MAX = 8;
 
 // The first step also brings what is there before; the last one is what a further step takes, where the recording says its ideal.
 // The bound beside the bytes that moved, where the run knows it.
@@ -255,4 +266,5 @@ stages();
 adapters();
 processes();
 steps();
+plan();
 tables();

@@ -8,7 +8,7 @@ use events::{Cause, Event, Move};
 use softgpu_spec::engine;
 use softgpu_spec::register::counter;
 
-use crate::outcome::{AdapterSummary, StepSummary, Summary};
+use crate::outcome::{AdapterSummary, PlanSummary, StepSummary, Summary};
 
 /// Sums of the kernel's events.
 #[derive(Clone, Default)]
@@ -46,6 +46,8 @@ pub struct Numbers {
     pub kernel: AdapterCounters,
     /// Of each step.
     pub per_step: Vec<StepSummary>,
+    /// Planned against actual, of each segment whose evictions are planned.
+    pub plans: Vec<PlanSummary>,
 }
 
 impl Sums {
@@ -190,6 +192,7 @@ impl Numbers {
         to.interrupt_dispatches_releasing += self.kernel.dispatches_releasing;
         to.doorbells_passed_on += self.kernel.doorbells_passed_on;
         to.creations_waited += self.kernel.creations_waited;
+        to.plans.extend(self.plans);
     }
 }
 
@@ -208,6 +211,7 @@ fn add_steps(to: &mut Vec<StepSummary>, more: Vec<StepSummary>) {
         to.paged_out_bytes += more.paged_out_bytes;
         to.discarded_bytes += more.discarded_bytes;
         to.stall_ns += more.stall_ns;
+        to.lru_bytes = to.lru_bytes.zip(more.lru_bytes).map(|(one, other)| one + other);
     }
 }
 
@@ -224,7 +228,7 @@ mod tests {
             let mut sums = Sums::default();
             events.iter().for_each(|event| sums.event(event));
             let (device, kernel) = (Device::default(), AdapterCounters::default());
-            Numbers { sums, device, packet_waits_ns: 0, kernel, per_step: Vec::new() }
+            Numbers { sums, device, packet_waits_ns: 0, kernel, per_step: Vec::new(), plans: Vec::new() }
         };
         let first = numbers(&[
             Event::FenceLogOverrun { queue: 2, waits: false, lost: 40 },

@@ -10,11 +10,13 @@ use events::{Event, Move};
 use replay::{Stage, Submission, Work};
 use softgpu_spec::bus::SYSTEM_BASE;
 use softgpu_spec::engine;
+use wddm_types::PAGE_BYTES;
 
-use crate::outcome::{Displaced, OpTrack, QueueLabel, Recording, StepSummary};
+use crate::outcome::{Displaced, OpTrack, PlanSummary, QueueLabel, Recording, StepSummary};
 use crate::run::displaced::Displacements;
 use crate::run::numbers::{Device, Numbers, Sums};
 use crate::run::packet_waits::PacketWaits;
+use crate::run::plan;
 use crate::run::play::Played;
 use crate::run::setup::Planned;
 use crate::run::share::Terms;
@@ -41,6 +43,8 @@ struct RecorderState {
     step_begin: Sums,
     step_began_ns: u64,
     stall_began_ns: u64,
+    /// What LRU would have copied until the step began, where evictions are planned.
+    lru_before: u64,
     per_step: Vec<StepSummary>,
     before: Device,
     kernel_before: AdapterCounters,
@@ -59,6 +63,7 @@ impl Recorder {
             step_begin: Sums::default(),
             step_began_ns: 0,
             stall_began_ns: 0,
+            lru_before: 0,
             per_step: Vec::new(),
             before: Device::default(),
             kernel_before: AdapterCounters::default(),
@@ -82,6 +87,8 @@ impl Recorder {
     /// A step has ended at `now_ns`.
     pub fn end_step(&self, host: &Host, now_ns: u64) {
         let wait_ns = Device::read(host.adapter(self.number)).wait_ns;
+        let plans = self.plans(host);
+        let lru_bytes = (!plans.is_empty()).then(|| plans.iter().map(PlanSummary::lru_bytes).sum::<u64>());
         let mut state = self.state();
         let wait_ns = wait_ns + state.packet_waits.total_ns();
         let bytes = |how: Move| state.sums.bytes(how) - state.step_begin.bytes(how);
@@ -93,7 +100,9 @@ impl Recorder {
             elapsed_ns: now_ns.saturating_sub(state.step_began_ns),
             ideal_ns: None,
             stall_ns: wait_ns - state.stall_began_ns,
+            lru_bytes: lru_bytes.map(|bytes| bytes.saturating_sub(state.lru_before)),
         };
+        state.lru_before = lru_bytes.unwrap_or(0);
         state.per_step.push(step);
         state.step_begin = state.sums.clone();
         state.step_began_ns = now_ns;
@@ -103,7 +112,7 @@ impl Recorder {
     /// The counts so far of a run that began at `started_ns`.
     pub fn numbers(&self, host: &Host, started_ns: u64) -> Numbers {
         let adapter = host.adapter(self.number);
-        let (now, kernel) = (Device::read(adapter), adapter.counters());
+        let (now, kernel, plans) = (Device::read(adapter), adapter.counters(), self.plans(host));
         let state = self.state();
         let mut per_step = state.per_step.clone();
         if let Some(first) = per_step.first_mut() {
@@ -131,7 +140,12 @@ impl Recorder {
                 trims: kernel.trims - before.trims,
             },
             per_step,
+            plans,
         }
+    }
+
+    fn plans(&self, host: &Host) -> Vec<PlanSummary> {
+        plan::plans(host.adapter(self.number), self.number, PAGE_BYTES)
     }
 
     /// The records, with what is needed to read them.
