@@ -42,7 +42,7 @@ impl Foresight {
             Event::Died { key } => self.died(key),
             Event::Dropped { key } => self.dropped(key),
             Event::Elsewhere { key } => self.elsewhere(key),
-            Event::Order { next: _ } => {}
+            Event::Order { next } => self.recall.order(next),
         }
     }
 
@@ -72,6 +72,12 @@ impl Foresight {
     pub fn wanted(&mut self, at_most: u64, order: impl IntoIterator<Item = Key>) -> Option<Wanted> {
         let view = View { subjects: &self.subjects, recall: &self.recall, spare: self.account.spare(), at_most };
         self.front.wanted(&view, &mut order.into_iter())
+    }
+
+    /// Pages of all the content that a process's lists have named and that lives.
+    #[must_use]
+    pub fn footprint(&self, process: u32) -> u64 {
+        self.subjects.footprint(process)
     }
 
     /// Planned against actual.

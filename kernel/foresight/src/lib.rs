@@ -20,7 +20,7 @@
 //! | an owner destroys | [`Event::Died`], at the call; what becomes of its pages is not told any more |
 //! | content becomes void (a discard, a taken offer, a reset) | [`Event::Dropped`] |
 //! | an allocation is pinned, locked, offered, or leaves this segment for another | [`Event::Elsewhere`]: no subject until it is used again |
-//! | VidSch's order of processes changes | [`Event::Order`] |
+//! | a process has its turn | [`Event::Order`]: the running one first |
 //!
 //! VidMm asks:
 //! - [`Foresight::place_of`] for the time part of a victim's rank. The least place goes first. The answer for an allocation changes only

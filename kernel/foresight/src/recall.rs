@@ -9,7 +9,7 @@
 //! What has no twin but outlives steps is looked for in its own past: its first use behind the operation that is repeated.
 
 use crate::ahead::{Ahead, Expected};
-use crate::event::{Item, Key};
+use crate::event::{Item, Key, Turn};
 use crate::follow::{Follow, Heard};
 use crate::history::{History, Next, Out};
 use crate::place;
@@ -41,6 +41,8 @@ struct Stream {
     plan_at: Option<u64>,
     /// How often it was planned since the offset is followed.
     plans: u32,
+    /// The order of its process: 0 loses first.
+    order: u64,
 }
 
 /// All streams of a segment.
@@ -119,6 +121,18 @@ impl Recall {
         offsets.reduce(|longest, offset| Some(longest?.max(offset?))).flatten()
     }
 
+    /// The order of the processes' turns, the running one first; it loses last, and what has no turn loses first.
+    pub(crate) fn order(&mut self, next: &[Turn]) {
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            let at = next.iter().position(|turn| turn.process == stream.process);
+            let order = at.map_or(0, |at| place::ORDER_MAX.saturating_sub(at as u64));
+            if std::mem::replace(&mut stream.order, order) != order {
+                let of = self.trails.iter().filter(|trail| trail.stream as usize == index);
+                self.renewed.extend(of.map(|trail| trail.key));
+            }
+        }
+    }
+
     /// Index of the stream whose operation was heard last.
     pub(crate) fn latest(&self) -> u32 {
         // CAST: as many streams as processes.
@@ -163,7 +177,16 @@ impl Recall {
             return index;
         }
         let (base, history, follow) = (self.heard, History::new(), Follow::new());
-        self.streams.push(Stream { process, base, history, follow, as_foreseen: false, plan_at: None, plans: 0 });
+        self.streams.push(Stream {
+            process,
+            base,
+            history,
+            follow,
+            as_foreseen: false,
+            plan_at: None,
+            plans: 0,
+            order: 0,
+        });
         self.streams.len() - 1
     }
 
@@ -292,5 +315,5 @@ fn from_likeness(history: &History, number: u64, then: u64, offset: u64) -> (For
 
 fn place_of(trail: &Trail, stream: &Stream, dirty: bool, pages: u64) -> u64 {
     let (used, out) = stream.history.used(trail.last).map_or((0, Out::Nothing), |used| (used.op, used.out));
-    place::of(trail.forecast, (dirty, pages, out), (stream.base, used))
+    place::of(trail.forecast, (dirty, pages, out), (stream.base, used), stream.order)
 }

@@ -25,6 +25,8 @@ pub(crate) struct Subject {
 pub(crate) struct Subjects {
     slots: Vec<Option<Subject>>,
     resident: u64,
+    /// Pages of the living ones of each process.
+    footprints: Vec<(u32, u64)>,
 }
 
 impl Subjects {
@@ -47,6 +49,13 @@ impl Subjects {
             self.forget(slot);
         }
         let Item { key, pages, kind, has_content } = *item;
+        let before = self.slots[slot].map(|subject| (subject.process, subject.pages));
+        if before != Some((process, pages)) {
+            if let Some((process, pages)) = before {
+                *self.footprint_of(process) -= pages;
+            }
+            *self.footprint_of(process) += pages;
+        }
         let subject = self.slots[slot].get_or_insert(Subject {
             key,
             process,
@@ -103,7 +112,21 @@ impl Subjects {
     fn forget(&mut self, slot: usize) {
         if let Some(subject) = self.slots[slot].take() {
             self.resident -= subject.resident;
+            *self.footprint_of(subject.process) -= subject.pages;
         }
+    }
+
+    fn footprint_of(&mut self, process: u32) -> &mut u64 {
+        let at = self.footprints.iter().position(|(of, _)| *of == process).unwrap_or_else(|| {
+            self.footprints.push((process, 0));
+            self.footprints.len() - 1
+        });
+        &mut self.footprints[at].1
+    }
+
+    /// Pages of all that a process has.
+    pub(crate) fn footprint(&self, process: u32) -> u64 {
+        self.footprints.iter().find(|(of, _)| *of == process).map_or(0, |(_, pages)| *pages)
     }
 
     /// Pages that all of them have in the segment.

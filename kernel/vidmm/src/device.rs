@@ -54,6 +54,10 @@ pub(crate) struct Device<F> {
     active_since_ns: u64,
     /// Since which tick it has nothing to run.
     idle_since: Option<u64>,
+    /// The time at which that began.
+    idle_since_ns: u64,
+    /// Pages that its list named when its present turn was decided.
+    turn_pages: u64,
     /// Its next periodic trim is a restart.
     restart_trim: bool,
     /// The last uses that its calls named: what it does not list any more may be in use up to these.
@@ -103,6 +107,11 @@ impl<F> Device<F> {
         self.suspended.is_some()
     }
 
+    /// Pages that its list named when its present turn was decided.
+    pub fn turn_pages(&self) -> u64 {
+        self.turn_pages
+    }
+
     /// Its place in the line.
     pub fn suspended_at(&self) -> Option<u64> {
         self.suspended.map(|suspension| suspension.tick)
@@ -137,12 +146,14 @@ pub(crate) struct Devices<F> {
     line: BTreeMap<u64, DeviceId>,
     /// The last answer about the next turn, valid while only time passes.
     known_turn: Option<KnownTurn>,
+    /// The process that has its turn, where processes take turns although every list fits.
+    holder: Option<SpaceId>,
 }
 
 impl<F: Copy + Eq> Devices<F> {
     /// None yet.
     pub fn new() -> Self {
-        Devices { devices: Slab::new(), line: BTreeMap::new(), known_turn: None }
+        Devices { devices: Slab::new(), line: BTreeMap::new(), known_turn: None, holder: None }
     }
 
     /// A device of a process begins to run, with an empty list.
@@ -155,6 +166,8 @@ impl<F: Copy + Eq> Devices<F> {
             suspended: None,
             active_since_ns: now_ns,
             idle_since: None,
+            idle_since_ns: 0,
+            turn_pages: 0,
             restart_trim: false,
             last_uses: Vec::new(),
             postponed: Vec::new(),
@@ -243,9 +256,10 @@ impl<F: Copy + Eq> Devices<F> {
         std::mem::take(&mut self.devices[device].last_uses)
     }
 
-    /// A device has nothing to run since this tick, or has again.
-    pub fn set_idle(&mut self, device: DeviceId, since: Option<u64>) {
-        self.devices[device].idle_since = since;
+    /// A device has nothing to run since this tick, or has again, at this time.
+    pub fn set_idle(&mut self, device: DeviceId, since: Option<u64>, now_ns: u64) {
+        let known = &mut self.devices[device];
+        (known.idle_since, known.idle_since_ns) = (since, now_ns);
     }
 
     /// The device's present turn counts from this time on.

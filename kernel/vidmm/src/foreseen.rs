@@ -129,6 +129,19 @@ impl Foreseen {
         self.at_mut(segment)?.foresight.wanted(pages, order.map(key_of))
     }
 
+    /// Whether two processes' content fits into every planned segment, each one's alone, and not both together into one.
+    pub fn fit_one_at_a_time(&self, one: u32, other: u32) -> bool {
+        let planned = || self.segments.iter().flatten();
+        let footprints = |of: &Planned| (of.foresight.footprint(one), of.foresight.footprint(other));
+        let alone = |of: &Planned| footprints(of).0.max(footprints(of).1) <= of.room;
+        planned().all(alone) && planned().any(|of| footprints(of).0 + footprints(of).1 > of.room)
+    }
+
+    /// Pages of all the content that a process's lists have named.
+    pub fn footprint(&self, process: u32) -> u64 {
+        self.segments.iter().flatten().map(|of| of.foresight.footprint(process)).sum()
+    }
+
     /// A list is to be told. Answers with its number, and with room for its parts.
     pub fn begin_list(&mut self) -> (u64, Vec<Item>, Vec<Ended>) {
         self.lists += 1;

@@ -152,6 +152,10 @@ impl Adapter {
     /// Says which devices have nothing to run, and which of their last uses are over while they are quiesced. True when one
     /// has become idle.
     pub(super) fn note_idle_devices(&mut self, cx: &Cx<'_>) -> bool {
+        if self.vidmm.plans_ahead() {
+            // How long a device has nothing to run counts there.
+            self.vidmm.set_time(cx.now_ns);
+        }
         let mut changed = false;
         let devices: Vec<(DeviceNumber, DeviceId)> =
             self.owners.devices().map(|(number, _)| (number, self.owners.vidmm_of(number))).collect();

@@ -1,7 +1,7 @@
 //! The line of suspended devices, and the last answer about whose turn it is (memory §8.6).
 
 use super::{Devices, Suspension};
-use crate::slab::DeviceId;
+use crate::slab::{DeviceId, SpaceId};
 
 /// The device to be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,27 @@ impl<F: Copy + Eq> Devices<F> {
         known.restart_trim = true;
         let stood = self.line.remove(&suspension.tick);
         debug_assert_eq!(stood, Some(device), "the place of {device:?} in the line is another's");
+    }
+
+    /// The process that has its turn.
+    pub fn holder(&self) -> Option<SpaceId> {
+        self.holder
+    }
+
+    /// A device's turn was decided: its list names so many pages.
+    pub fn count_turn_pages(&mut self, device: DeviceId, pages: u64) {
+        self.devices[device].turn_pages = pages;
+    }
+
+    /// A process has its turn from now on.
+    pub fn hold(&mut self, space: SpaceId) {
+        self.holder = Some(space);
+    }
+
+    /// The devices of a process that run and had something to run at this time or later.
+    pub fn busy_of(&self, space: SpaceId, then_ns: u64) -> impl Iterator<Item = (DeviceId, &super::Device<F>)> {
+        let busy = move |known: &super::Device<F>| !known.is_idle() || known.idle_since_ns >= then_ns;
+        self.iter().filter(move |(_, known)| known.space() == space && !known.is_suspended() && busy(known))
     }
 
     /// The waiting devices, the longest waiting first.

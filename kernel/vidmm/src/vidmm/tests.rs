@@ -38,6 +38,7 @@ mod ranges;
 mod refusals;
 mod reservations;
 mod roots;
+mod rota;
 mod rules;
 mod segments;
 mod shares;

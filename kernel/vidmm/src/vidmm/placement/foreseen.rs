@@ -163,7 +163,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// Ranks anew what the planner ranks otherwise than before.
-    fn rank_changed(&mut self, segment: SegmentId) {
+    pub(crate) fn rank_changed(&mut self, segment: SegmentId) {
         while let Some(id) = self.foreseen.changed(segment) {
             if self.allocations.get(id).is_some() {
                 self.rerank(id);
@@ -172,7 +172,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// The number of a device's process in its events.
-    fn process_number(&self, device: DeviceId) -> u32 {
+    pub(crate) fn process_number(&self, device: DeviceId) -> u32 {
         self.devices[device].space().parts().0
     }
 }

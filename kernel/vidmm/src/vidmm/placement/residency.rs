@@ -93,11 +93,17 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let claim = claim_of(device, flags);
         let waits = self.devices[device].is_suspended();
-        let plan = if waits { self.plan_alone(claim, list) } else { self.plan(claim, list) };
+        let stands_back = !waits && self.stands_back(device);
+        let plan = if waits || stands_back { self.plan_alone(claim, list) } else { self.plan(claim, list) };
         let mut plan = plan.inspect_err(|_| self.pressure.feel())?;
         self.foresee_use(device, list);
         for &id in list {
             self.count_up(device, id);
+        }
+        if stands_back {
+            let mut batch = self.works.begin();
+            self.suspend_now(device, &mut batch);
+            return Ok(self.finish(batch, false));
         }
         if plan.is_empty() {
             return Ok(None);

@@ -41,7 +41,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return;
         }
         let tick = self.clock.next_tick();
-        self.devices.set_idle(device, idle.then_some(tick));
+        self.devices.set_idle(device, idle.then_some(tick), self.clock.now_ns());
     }
 
     /// The time, for quanta. It only rises; calls that take a time set it too.
@@ -94,6 +94,11 @@ impl<F: Copy + Eq> VidMm<F> {
                 continue;
             }
             debug_assert!(known.is_suspended(), "{device:?} stands in line, and runs");
+            if let Some(end) = self.turn_before(device) {
+                sooner(end);
+                first = false;
+                continue;
+            }
             if self.plan_of_return(device, Takes::Lower).is_ok() {
                 return NextResume::Resume(device);
             }
@@ -180,6 +185,7 @@ impl<F: Copy + Eq> VidMm<F> {
             self.rerank(id);
         }
         self.begin(&mut plan, device, &mut batch);
+        self.end_turn_for(device, &mut batch);
         self.clear_way_for_tables(device, takes, &mut batch);
         self.carry_out(plan, Cause::Resume, &mut batch);
         self.restore_tables(self.devices[device].space(), &mut batch);
@@ -196,7 +202,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// that most of the time goes into its work.
     pub fn turn_began(&mut self, device: DeviceId, now_ns: u64, switch_ns: u64) {
         self.set_time(now_ns);
-        let worth_ns = switch_ns.saturating_mul(self.policy.turn_worth);
+        let worth_ns = self.whole_switch_ns(device, switch_ns).saturating_mul(self.policy.turn_worth);
         let longer_ns = worth_ns.saturating_sub(self.policy.residency_quantum_ns);
         self.devices.count_turn_from(device, self.clock.now_ns().saturating_add(longer_ns));
     }

@@ -1,0 +1,82 @@
+//! Processes that fit one at a time take turns, although each list of theirs would find room.
+
+use super::world::*;
+use crate::foreseen::Foreseen;
+use crate::{AllocationId, DeviceId, EvictFlags, Eviction, NextResume};
+
+const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
+
+/// Two processes under the planner, and the content that each uses by parts: of 64 pages, so many each.
+fn two(pages: u64) -> (Mm, [DeviceId; 2], [[AllocationId; 2]; 2]) {
+    let (mut mm, processes) = with_processes::<2>(64);
+    mm.policy.eviction = Eviction::Planner;
+    mm.foreseen = Foreseen::open(Eviction::Planner, &mm.segments);
+    let devices = processes.map(|(_, device)| device);
+    let content = devices.map(|device| [pages / 2; 2].map(|pages| create(&mut mm, device, pages, &[VRAM])));
+    (mm, devices, content)
+}
+
+/// One operation on one allocation: its list comes and goes. Whether it moved anything.
+fn uses(mm: &mut Mm, device: DeviceId, id: AllocationId, value: u64) -> bool {
+    let work = mm.make_resident(device, &[id]).expect("room");
+    mm.evict(device, &[id], LAZY, &[point(1, value)]).expect("counted");
+    mm.check_invariants(&[]).expect("what always holds");
+    work.is_some()
+}
+
+#[test]
+fn the_second_of_two_that_fit_one_at_a_time_waits_for_its_turn() {
+    // spec: memory §8.6
+    let (mut mm, [a, b], [x, y]) = two(48);
+    let quantum = mm.policy.residency_quantum_ns;
+    mm.set_time(quantum);
+    for value in 0..4 {
+        uses(&mut mm, a, x[value as usize % 2], value);
+    }
+    assert!(uses(&mut mm, b, y[0], 1), "nothing says yet that it needs more");
+    assert!(!mm.is_suspended(b));
+    let work = mm.make_resident(b, &[y[1]]).expect("it would fit alone").expect("its device is stopped");
+    assert_eq!((work.suspends.clone(), work.moves.len()), (vec![b], 0), "and takes nothing");
+    assert!(!mm.is_resident(y[1]));
+    mm.turn_began(a, quantum, 0);
+    assert_eq!(mm.next_to_resume(quantum + 1), NextResume::At(2 * quantum), "the turn lasts a quantum");
+    uses(&mut mm, a, x[0], 5);
+    assert!(!mm.is_suspended(a));
+    assert_eq!(mm.next_to_resume(2 * quantum), NextResume::Resume(b));
+    let work = mm.resume(b).expect("room").expect("it moves");
+    assert_eq!(work.suspends, [a], "now the other one stands in line");
+    assert!(mm.is_resident(y[1]) && mm.is_suspended(a) && !mm.is_suspended(b));
+    mm.check_invariants(&[]).expect("what always holds");
+}
+
+#[test]
+fn processes_that_fit_together_and_those_that_never_fit_alternate() {
+    for pages in [32, 80] {
+        let (mut mm, [a, b], [x, y]) = two(pages);
+        for value in 0..6 {
+            uses(&mut mm, a, x[value as usize % 2], value);
+            uses(&mut mm, b, y[value as usize % 2], value);
+            assert!(!mm.any_suspended(), "{pages} pages each");
+        }
+    }
+}
+
+#[test]
+fn who_has_nothing_left_to_run_holds_up_no_process() {
+    // spec: memory §8.6
+    let (mut mm, [a, b], [x, y]) = two(48);
+    let quantum = mm.policy.residency_quantum_ns;
+    mm.set_time(5 * quantum);
+    for value in 0..2 {
+        uses(&mut mm, a, x[value as usize], value);
+    }
+    uses(&mut mm, b, y[0], 1);
+    mm.turn_began(a, 5 * quantum, quantum);
+    let _ = mm.make_resident(b, &[y[1]]).expect("alone it fits");
+    assert!(mm.is_suspended(b));
+    mm.set_device_idle(a, true);
+    assert!(matches!(mm.next_to_resume(5 * quantum), NextResume::At(_)), "between two steps it keeps its turn");
+    assert_eq!(mm.next_to_resume(6 * quantum + 1), NextResume::Resume(b));
+    let work = mm.resume(b).expect("room").expect("it moves");
+    assert_eq!(work.suspends, [], "what is idle is not stopped");
+}
