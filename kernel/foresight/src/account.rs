@@ -57,6 +57,8 @@ pub(crate) struct Account {
     /// Φ: what the truth may yet have to copy.
     potential: u64,
     loan: Loan,
+    /// Operations as foreseen since a round began, and what the truth and the ghost had copied then.
+    round: (u64, u64, u64),
     /// Of what is on no list: the allocations of which the truth has more than the ghost, by place.
     surplus: BTreeSet<(Place, Key)>,
     /// Evicts so far.
@@ -98,6 +100,7 @@ impl Account {
             actual: Flow::default(),
             potential: 0,
             loan: Loan::default(),
+            round: (0, 0, 0),
             surplus: BTreeSet::new(),
             clock: 0,
             touched: Vec::new(),
@@ -203,12 +206,33 @@ impl Account {
         }
     }
 
+    /// What is foreseen from now on would have been right for so many operations.
+    pub(crate) fn agreed(&mut self, operations: u64) {
+        self.loan.agreed(operations);
+    }
+
     /// An operation began: after how many operations the streams repeat, if all of them do and it came as foreseen.
     pub(crate) fn trust(&mut self, repeats_after: Option<u64>) {
         let owes = self.over() > 0;
+        let copied = (self.actual.moved(), self.ghost.flow().moved());
         match repeats_after {
-            Some(round) => self.loan.proved(round, owes),
-            None => self.loan.disproved(owes),
+            Some(round) if self.round.0 < round => {
+                self.round.0 += 1;
+                self.loan.proved(round, owes);
+            }
+            // A whole round as foreseen that copied more than LRU did: the forecast is right, and of no use.
+            Some(_) if owes && copied.0 - self.round.1 > copied.1 - self.round.2 => {
+                self.loan.disproved(true);
+                self.round = (0, copied.0, copied.1);
+            }
+            Some(round) => {
+                self.loan.proved(round, owes);
+                self.round = (0, copied.0, copied.1);
+            }
+            None => {
+                self.loan.disproved(owes);
+                self.round = (0, copied.0, copied.1);
+            }
         }
     }
 

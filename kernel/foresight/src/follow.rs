@@ -92,6 +92,8 @@ pub(crate) struct Follow {
     doublings: u32,
     /// Operations as foreseen since the last slip.
     clean: u64,
+    /// Over how many operations the offset agreed when it was adopted, if the latest operation made it so.
+    just_agreed: Option<u64>,
     followed: u64,
     slipped: u64,
     lost: u64,
@@ -107,6 +109,7 @@ impl Follow {
             sets: Vec::new(),
             doublings: 0,
             clean: 0,
+            just_agreed: None,
             followed: 0,
             slipped: 0,
             lost: 0,
@@ -118,6 +121,11 @@ impl Follow {
         self.offset
     }
 
+    /// Over how many operations the very allocations had come again, if the offset has just been adopted.
+    pub(crate) fn just_agreed(&self) -> Option<u64> {
+        self.just_agreed
+    }
+
     /// Operations as foreseen, slips, and losses so far.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
         (self.followed, self.slipped, self.lost)
@@ -126,6 +134,7 @@ impl Follow {
     /// Hears the operation that has just entered the history.
     pub(crate) fn hear(&mut self, history: &History, op: u64) -> Heard {
         let set = self.same_set_before(history, op);
+        self.just_agreed = None;
         let Some(offset) = self.offset else {
             self.count(history, op, set);
             return self.adopt(history, op, self.adopted_at()).unwrap_or(Heard::Nothing);
@@ -180,6 +189,7 @@ impl Follow {
             return None;
         }
         (self.offset, self.slips, self.candidates) = (Some(offset), 0, Default::default());
+        self.just_agreed = Some(agreed(history, op, offset));
         Some(Heard::Adopted)
     }
 
@@ -288,6 +298,15 @@ fn context(history: &History, op: u64, offset: u64) -> u64 {
     let symbol = |op: u64| history.op(op).map(|found| found.symbol);
     let agrees = |back: &u64| match op.checked_sub(*back).and_then(|op| Some((op, op.checked_sub(offset)?))) {
         Some((op, then)) => symbol(op).is_some() && symbol(op) == symbol(then),
+        None => true,
+    };
+    (0..CONTEXT_MAX).take_while(agrees).count() as u64
+}
+
+/// Over how many operations up to `op` the very allocations came again; the begin of the history agrees with everything.
+fn agreed(history: &History, op: u64, offset: u64) -> u64 {
+    let agrees = |back: &u64| match op.checked_sub(*back).filter(|op| *op >= offset) {
+        Some(op) => matches!(agreement(history, op, offset), Agreement::Same | Agreement::Silent),
         None => true,
     };
     (0..CONTEXT_MAX).take_while(agrees).count() as u64

@@ -124,6 +124,9 @@ impl Foresight {
             Some(ahead) => self.front.advance(&ahead),
             None => self.front.halt(),
         }
+        if let Some(operations) = self.recall.just_agreed() {
+            self.account.agreed(operations);
+        }
         self.account.trust(self.recall.repeats_after());
         // The ghost takes an operation before the truth does.
         self.account.used(list);

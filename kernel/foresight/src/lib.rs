@@ -46,7 +46,7 @@
 //! # Modules
 //! `event` and `report` are the border's words; `foresight` is the door. `subject` holds what is true of each allocation now, `trail` where it
 //! stands in its stream. `recall` joins streams: `symbol` and `history` say what was, `follow` which part of it happens again, `twin` which
-//! use repeats which, and `place` what a forecast is worth in the order of victims. `ghost` is the LRU that `account` measures deviations
+//! use repeats which, `round` and `plan` what had better be out when (`flow`, `slack`), and `place` what a forecast is worth in the order of victims. `ghost` is the LRU that `account` measures deviations
 //! against, within a `loan`. `experts` choose the order of what nothing is foreseen of, by `frequency` where a `sample` of it shows that this pays.
 //! `front` moves copies to where the link has time: `ahead` reads off what operations will use, `demand` how much room they will need.
 
@@ -55,6 +55,7 @@ mod ahead;
 mod demand;
 mod event;
 mod experts;
+mod flow;
 mod follow;
 mod foresight;
 mod frequency;

@@ -44,6 +44,13 @@ impl Loan {
         self.granted = !self.lost && (self.granted || self.clean >= proof);
     }
 
+    /// A new forecast would have been right for so many operations in a row: they prove it as well, unless one was wrong before.
+    pub(crate) fn agreed(&mut self, operations: u64) {
+        if self.halvings == 0 && !self.lost {
+            self.clean = self.clean.max(operations);
+        }
+    }
+
     /// Something came otherwise than foreseen, or nothing is foreseen.
     pub(crate) fn disproved(&mut self, owes: bool) {
         self.lost &= owes;

@@ -19,10 +19,19 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::flow::Network;
 use crate::slack::Slack;
 
 /// Repetitions that are laid out.
 const LAPS: usize = 2;
+/// A larger network is not tried: heuristics are near the optimum where each stretch is a small part of the room.
+const FLOW_MAX: usize = 1 << 15;
+/// Parts of a copy.
+const WEIGHT: u64 = 64;
+/// How many of these a copy at the end of what is laid out weighs less.
+const LATER: u64 = 8;
+/// Looks at arcs that the exact way may take, for each arc of its network.
+const WORK_MAX_PER_ARC: u64 = 400;
 
 /// One stretch of the repetition.
 #[derive(Clone, Copy, Debug)]
@@ -90,13 +99,16 @@ enum Order {
 
 /// How many pages of each stretch are out; `excess` has for each operation how many have to be. `stretches` ascend by their begins.
 pub(crate) fn pages_out(stretches: &[Stretch], begun: &[Begun], excess: &[u64]) -> PagesOut {
-    let plans = [Order::Farthest, Order::Priced, Order::Cheapest].map(|order| {
-        let mut choices = Sweep::new(stretches, begun, excess, order).choose();
-        give_up(stretches, begun, excess, &mut choices);
-        let cost: u128 = choices.iter().map(|choice| u128::from(choice.pages) * u128::from(choice.cost)).sum();
-        (cost, choices)
+    let exact = flow(stretches, begun, excess);
+    let choices = exact.unwrap_or_else(|| {
+        let plans = [Order::Farthest, Order::Priced, Order::Cheapest].map(|order| {
+            let mut choices = Sweep::new(stretches, begun, excess, order).choose();
+            give_up(stretches, begun, excess, &mut choices);
+            let cost: u128 = choices.iter().map(|choice| u128::from(choice.pages) * u128::from(choice.cost)).sum();
+            (cost, choices)
+        });
+        plans.into_iter().min_by_key(|(cost, _)| *cost).expect("there are several").1
     });
-    let (_, choices) = plans.into_iter().min_by_key(|(cost, _)| *cost).expect("there are several");
     let mut out = PagesOut { begun: vec![0; begun.len()], next: vec![0; stretches.len()] };
     for choice in choices {
         match choice.of {
@@ -108,16 +120,80 @@ pub(crate) fn pages_out(stretches: &[Stretch], begun: &[Begun], excess: &[u64]) 
     out
 }
 
+/// The least sum of costs as a flow: what is out at an operation flows past it, through the stretches that cross it. `None`: too much work.
+fn flow(stretches: &[Stretch], begun: &[Begun], excess: &[u64]) -> Option<Vec<Choice>> {
+    let lap = excess.len();
+    let length = lap * LAPS;
+    let rank = ranks(excess);
+    let nodes = rank[length] + 1;
+    let most = excess.iter().copied().max().unwrap_or(0);
+    let mut network = Network::new(nodes);
+    for at in (0..length).filter(|at| excess[at % lap] > 0) {
+        network.arc(rank[at], rank[at] + 1, most - excess[at % lap], 0);
+    }
+    let mut choices: Vec<Choice> = Vec::new();
+    let mut arcs: Vec<usize> = Vec::new();
+    for (index, held) in begun.iter().enumerate() {
+        let stretch = &stretches[held.stretch];
+        let to = stretch.end - lap;
+        if rank[to] > 0 {
+            network.arc(0, rank[to], stretch.pages - held.resident, 0);
+            let cost = u64::from(!stretch.dies) + u64::from(held.dirty);
+            arcs.push(network.arc(0, rank[to], held.resident, weight((stretch.dies, held.dirty), (0, to), length)));
+            choices.push(Choice { of: Of::Begun(index), from: 0, to, pages: 0, cost });
+        }
+    }
+    let mut dirty = vec![false; stretches.len()];
+    for held in begun {
+        dirty[held.stretch] = held.dirty;
+    }
+    for lap_now in 0..LAPS {
+        for (index, stretch) in stretches.iter().enumerate() {
+            dirty[index] = stretch.written || stretch.before.is_some_and(|before| dirty[before]);
+            let (from, to) = (lap_now * lap + stretch.begin + 1, (lap_now * lap + stretch.end).min(length));
+            if from < to && rank[from] < rank[to] {
+                let cost = u64::from(!stretch.dies) + u64::from(dirty[index]);
+                let span = (from, lap_now * lap + stretch.end);
+                let weight = weight((stretch.dies, dirty[index]), span, length);
+                arcs.push(network.arc(rank[from], rank[to], stretch.pages, weight));
+                choices.push(Choice { of: Of::Next { lap: lap_now, stretch: index }, from, to, pages: 0, cost });
+            }
+        }
+    }
+    let size = arcs.len() + nodes;
+    if size > FLOW_MAX || !network.send(most, WORK_MAX_PER_ARC * size as u64) {
+        return None;
+    }
+    for (choice, arc) in choices.iter_mut().zip(arcs) {
+        choice.pages = network.through(arc);
+    }
+    Some(choices)
+}
+
+/// The cost of a page in parts of a copy: what covers more than what is laid out costs as much less, and a later copy is the better of two.
+fn weight((dies, dirty): (bool, bool), (from, to): (usize, usize), length: usize) -> u64 {
+    let inside = (to.min(length) - from) as u64;
+    let all = (to - from).max(1) as u64;
+    let later = |at: usize| LATER * at.min(length) as u64 / length as u64;
+    let back = if dies { 0 } else { WEIGHT - later(to) };
+    let out = if dirty { WEIGHT - later(from) } else { 0 };
+    ((back + out) * inside).div_ceil(all)
+}
+
+/// For each operation laid out, and the end, how many before it have an excess: only these ask for anything.
+fn ranks(excess: &[u64]) -> Vec<usize> {
+    let mut ranks = vec![0];
+    for at in 0..excess.len() * LAPS {
+        ranks.push(ranks[at] + usize::from(excess[at % excess.len()] > 0));
+    }
+    ranks
+}
+
 /// The backward sweep: the last chosen first, each is given up as far as the others cover what it crosses.
 fn give_up(stretches: &[Stretch], begun: &[Begun], excess: &[u64], choices: &mut [Choice]) {
     let lap = excess.len();
     let length = lap * LAPS;
-    // Only operations with an excess ask for anything: `rank` counts those before each.
-    let mut rank = Vec::with_capacity(length + 1);
-    rank.push(0);
-    for at in 0..length {
-        rank.push(rank[at] + usize::from(excess[at % lap] > 0));
-    }
+    let rank = ranks(excess);
     let mut slack = Slack::new(rank[length]);
     for at in (0..length).filter(|at| excess[at % lap] > 0) {
         slack.add(rank[at], rank[at] + 1, -signed(excess[at % lap]));

@@ -115,6 +115,12 @@ impl Recall {
         std::mem::replace(&mut trail.place, place) != place
     }
 
+    /// Over how many operations the very allocations had come again when the followed offset of the latest stream was found, if it has just been.
+    pub(crate) fn just_agreed(&self) -> Option<u64> {
+        let stream = self.streams.get(self.latest)?;
+        stream.follow.just_agreed()
+    }
+
     /// If the latest operations of all streams came as foreseen: the longest of their offsets.
     pub(crate) fn repeats_after(&self) -> Option<u64> {
         let offsets = self.streams.iter().map(|stream| stream.follow.offset().filter(|_| stream.as_foreseen));

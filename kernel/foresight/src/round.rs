@@ -6,6 +6,9 @@ use crate::plan::{Begun, Stretch, pages_out, signed};
 use crate::subject::Subjects;
 use crate::trail::{Forecast, Trails};
 
+/// Uses of a repetition that is planned; in a longer one the farthest next use goes first.
+const USES_MAX: u64 = 1 << 16;
+
 /// Plans for a room what comes behind `op` by what the `offset` operations up to it were, and marks their uses. Allocations whose present
 /// stretch is planned are added to `renewed`.
 pub(crate) fn plan(
@@ -17,7 +20,10 @@ pub(crate) fn plan(
 ) {
     let base = op + 1 - offset;
     let uses = history.uses_of(base).zip(history.uses_of(op));
-    let Some(uses) = uses.map(|(first, last)| first.start..last.end) else { return };
+    let Some(uses) = uses.map(|(first, last)| first.start..last.end).filter(|uses| uses.end - uses.start <= USES_MAX)
+    else {
+        return;
+    };
     let mut stretches: Vec<Stretch> = Vec::new();
     let mut wraps: Vec<(usize, usize)> = Vec::new();
     let mut begun: Vec<Begun> = Vec::new();

