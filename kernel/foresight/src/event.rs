@@ -120,6 +120,13 @@ pub enum Event<'a> {
         /// The allocation.
         key: Key,
     },
+    /// A process has ended: its stream, its turn and its footprint are forgotten, and its number may be another one's from now on. What it
+    /// shared and others still have stays a subject of which nothing is foreseen. Told behind the deaths of what it had, and
+    /// [`Foresight::changed`](crate::Foresight::changed) is asked behind it.
+    Gone {
+        /// The process.
+        process: u32,
+    },
     /// Who runs, who is next, as far as VidSch foresees.
     Order {
         /// In the order of their turns; each process once.

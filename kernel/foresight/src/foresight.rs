@@ -4,9 +4,9 @@ use crate::account::Account;
 use crate::event::{Broken, Ended, Event, Item, Key, Moved, Place, Victim, Wanted};
 use crate::experts::Experts;
 use crate::front::{Front, View};
-use crate::place;
 use crate::recall::Recall;
 use crate::report::Report;
+use crate::standing::Standings;
 use crate::subject::Subjects;
 
 /// What is foreseen of one memory segment.
@@ -17,6 +17,7 @@ pub struct Foresight {
     account: Account,
     experts: Experts,
     front: Front,
+    standings: Standings,
 }
 
 impl Foresight {
@@ -29,6 +30,7 @@ impl Foresight {
             account: Account::new(pages),
             experts: Experts::new(pages),
             front: Front::new(pages),
+            standings: Standings::default(),
         }
     }
 
@@ -42,6 +44,7 @@ impl Foresight {
             Event::Died { key } => self.died(key),
             Event::Dropped { key } => self.dropped(key),
             Event::Elsewhere { key } => self.elsewhere(key),
+            Event::Gone { process } => self.gone(process),
             Event::Order { next } => self.recall.order(next),
         }
     }
@@ -49,8 +52,7 @@ impl Foresight {
     /// The place of an allocation among its tier and priority; `since` is the time of the Evict that made it a victim.
     #[must_use]
     pub fn place_of(&self, key: Key, since: u64) -> Place {
-        let unknown = self.experts.worth(key).unwrap_or(since);
-        Place(place::since(self.recall.place(key), unknown))
+        self.standings.of(key, since)
     }
 
     /// An allocation whose place has changed otherwise than by an `Ended` that names it: to be asked until there is none.
@@ -103,17 +105,27 @@ impl Foresight {
     }
 
     fn next_changed(&mut self) -> Option<Key> {
-        while let Some(key) = self.recall.renewed() {
+        loop {
+            let key = self.recall.renewed().or_else(|| self.experts.next_changed())?;
             self.settle(key);
-            let Some(subject) = self.subjects.get(key) else { continue };
-            if self.recall.place_anew(key, subject.dirty > 0, subject.pages) {
+            if self.stand(key) {
                 return Some(key);
             }
         }
-        self.experts.next_changed()
+    }
+
+    /// An allocation stands from now on where its forecast and the leading expert say. `false`: it does already, or is no subject.
+    fn stand(&mut self, key: Key) -> bool {
+        let Some(subject) = self.subjects.get(key) else { return false };
+        let place = self.recall.place(key, subject.dirty > 0, subject.pages);
+        self.standings.tell(key, place, self.experts.worth(key))
     }
 
     fn used(&mut self, process: u32, list: &[Item]) {
+        // A process that has named nothing here yet has no stream here.
+        if list.is_empty() && !self.recall.knows(process) {
+            return;
+        }
         for item in list {
             self.subjects.used(process, item);
         }
@@ -141,9 +153,8 @@ impl Foresight {
                 self.subjects.written(ended.key);
                 self.experts.written(ended.key);
             }
-            if let Some(subject) = self.subjects.get(ended.key) {
-                self.recall.ended(ended.key, ended.written, subject.dirty > 0, subject.pages);
-            }
+            self.recall.ended(ended.key, ended.written);
+            self.stand(ended.key);
             let since = self.account.ended(ended.key, ended.written);
             self.account.placed(ended.key, self.place_of(ended.key, since));
             self.front.ended(ended.key);
@@ -178,6 +189,13 @@ impl Foresight {
         self.account.died(key);
         self.experts.forget(key);
         self.front.forget(key);
+    }
+
+    fn gone(&mut self, process: u32) {
+        if let Some(stream) = self.recall.gone(process) {
+            self.front.gone(stream);
+        }
+        self.subjects.gone(process);
     }
 
     fn dropped(&mut self, key: Key) {
@@ -218,5 +236,55 @@ mod tests {
         assert_eq!(foresight.check(), Ok(()));
         foresight.hear(Event::Moved(Moved { key: key(0), resident: 4, dirty: 0, paged_in: 0, paged_out: 0 }));
         assert!(foresight.check().is_err(), "more pages than it has");
+    }
+
+    fn operation(foresight: &mut Foresight, process: u32, slots: &[u32]) {
+        let item = |slot: &u32| Item { key: Key::new(*slot, 0), pages: 3, kind: 0, has_content: false };
+        let list: Vec<Item> = slots.iter().map(item).collect();
+        foresight.hear(Event::Used { process, device: process, list: &list });
+        let ended = |slot: &u32| Ended { key: Key::new(*slot, 0), written: false };
+        let list: Vec<Ended> = slots.iter().map(ended).collect();
+        foresight.hear(Event::Ended { process, list: &list });
+        while foresight.changed().is_some() {}
+    }
+
+    #[test]
+    fn of_a_process_that_has_ended_nothing_is_left_but_what_others_share() {
+        let mut foresight = Foresight::new(64);
+        for _ in 0..8 {
+            (0..3).for_each(|slot| operation(&mut foresight, 1, &[slot]));
+        }
+        let unknown = Foresight::new(64).place_of(Key::new(0, 0), 9);
+        assert!(foresight.place_of(Key::new(0, 0), 9) < unknown, "a forecast");
+        assert_eq!((foresight.footprint(1), foresight.report().streams.len()), (9, 1));
+        foresight.hear(Event::Died { key: Key::new(1, 0) });
+        foresight.hear(Event::Died { key: Key::new(2, 0) });
+        foresight.hear(Event::Gone { process: 1 });
+        assert_eq!(foresight.changed(), Some(Key::new(0, 0)), "the shared one is ranked anew");
+        assert_eq!((foresight.changed(), foresight.place_of(Key::new(0, 0), 9)), (None, unknown));
+        assert_eq!((foresight.footprint(1), foresight.report().streams), (0, Vec::new()));
+        operation(&mut foresight, 1, &[0]);
+        let stream = foresight.report().streams[0];
+        assert_eq!((foresight.footprint(1), stream.operations, stream.repeats_after), (3, 1, None));
+        assert_eq!(foresight.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_stream_that_has_ended_or_is_silent_or_empty_is_no_hindrance_to_a_loan() {
+        let mut foresight = Foresight::new(6);
+        let steps = |foresight: &mut Foresight, steps: u32| {
+            for _ in 0..steps {
+                (0..4).for_each(|slot| operation(foresight, 1, &[slot]));
+            }
+            foresight.recall.repeats_after()
+        };
+        foresight.hear(Event::Used { process: 3, device: 3, list: &[] });
+        assert_eq!(steps(&mut foresight, 8), Some(4), "what never names anything here is no stream");
+        operation(&mut foresight, 2, &[9]);
+        assert_eq!(steps(&mut foresight, 8), None, "the other one does not repeat");
+        foresight.hear(Event::Gone { process: 2 });
+        assert_eq!(steps(&mut foresight, 1), Some(4));
+        operation(&mut foresight, 2, &[9]);
+        assert_eq!((steps(&mut foresight, 255), steps(&mut foresight, 2)), (None, Some(4)), "it has been silent");
     }
 }

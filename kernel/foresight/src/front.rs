@@ -80,8 +80,8 @@ pub(crate) struct Front {
     lead: u64,
     /// One bit an operation, the latest lowest: whether it used what was not expected of it.
     surprises: u64,
-    /// The operation from which on it is worth to look again.
-    rests_until: u64,
+    /// The stream and its operation from which on it is worth to look again.
+    rests_until: (u32, u64),
     /// Kept for its room.
     needs: Vec<i64>,
 }
@@ -116,7 +116,7 @@ impl Front {
             credit: 0,
             lead: 0,
             surprises: u64::MAX,
-            rests_until: 0,
+            rests_until: (0, 0),
             needs: Vec::new(),
         }
     }
@@ -173,17 +173,31 @@ impl Front {
         }
     }
 
+    /// A stream's process has ended: the stream begins anew as another one's.
+    pub(crate) fn gone(&mut self, stream: u32) {
+        for slot in 0..self.marks.len() {
+            if self.marks[slot].key.is_some() && self.marks[slot].stream == stream {
+                self.vacate(slot);
+            }
+        }
+        if let Some(demand) = self.demands.get_mut(stream as usize) {
+            *demand = Demand::new();
+        }
+        self.rests_until = (stream, 0);
+    }
+
     /// The next work ahead.
     pub(crate) fn wanted(&mut self, view: &View<'_>, order: &mut dyn Iterator<Item = Key>) -> Option<Wanted> {
         let ahead = view.recall.ahead()?;
         let most = view.at_most.min(self.credit).min(view.spare / 3);
-        if self.surprises.count_ones() > SURPRISES_MAX || most < GRAIN || ahead.op < self.rests_until {
+        let rests = self.rests_until.0 == ahead.stream && ahead.op < self.rests_until.1;
+        if self.surprises.count_ones() > SURPRISES_MAX || most < GRAIN || rests {
             return None;
         }
         let wanted = self.look(view, &ahead, most, order);
         match wanted {
             Some(Wanted::Fetch { pages, .. } | Wanted::Clear { pages, .. }) => self.credit -= pages.min(self.credit),
-            _ => self.rests_until = ahead.op + REST,
+            _ => self.rests_until = (ahead.stream, ahead.op + REST),
         }
         wanted
     }

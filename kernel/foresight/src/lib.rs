@@ -21,12 +21,13 @@
 //! | content becomes void (a discard, a taken offer, a reset) | [`Event::Dropped`] |
 //! | an allocation is pinned, locked, offered, or leaves this segment for another | [`Event::Elsewhere`]: no subject until it is used again |
 //! | a process has its turn | [`Event::Order`]: the running one first |
+//! | a process has ended, and what it had has died | [`Event::Gone`] |
 //!
 //! VidMm asks:
 //! - [`Foresight::place_of`] for the time part of a victim's rank. The least place goes first. The answer for an allocation changes only
-//!   with an `Ended` that names it, and when [`Foresight::changed`] hands it out: VidMm ranks anew at these two, and nowhere else.
+//!   with an `Ended` that names it, and when [`Foresight::changed`] hands it out (`standing`): VidMm ranks anew at these two.
 //!   While nothing is known a place is the time that VidMm gives, so the order is LRU's to the page.
-//! - [`Foresight::changed`] until it says `None`, after each `Used` and each `Order`.
+//! - [`Foresight::changed`] until it says `None`, after each `Used`, each `Order` and each `Gone`.
 //! - [`Foresight::victim`] before each victim out of a tier of the lazily evicted: how many of its pages may go, or which other allocation
 //!   loses instead, because the account of losses forbids to deviate further from LRU. One that has no rank beside the first one's tier and
 //!   priority is refused by VidMm, which takes the first one then.
@@ -46,7 +47,7 @@
 //! # Modules
 //! `event` and `report` are the border's words; `foresight` is the door. `subject` holds what is true of each allocation now, `trail` where it
 //! stands in its stream. `recall` joins streams: `symbol` and `history` say what was, `follow` which part of it happens again, `twin` which
-//! use repeats which, `round` and `plan` what had better be out when (`flow`, `slack`), and `place` what a forecast is worth in the order of victims. `ghost` is the LRU that `account` measures deviations
+//! use repeats which, `round` and `plan` what had better be out when (`flow`, `slack`), and `place` what a forecast is worth in the order of victims; `standing` is what VidMm was told of that. `ghost` is the LRU that `account` measures deviations
 //! against, within a `loan`. `experts` choose the order of what nothing is foreseen of, by `frequency` where a `sample` of it shows that this pays.
 //! `front` moves copies to where the link has time: `ahead` reads off what operations will use, `demand` how much room they will need.
 
@@ -71,6 +72,7 @@ mod ring;
 mod round;
 mod sample;
 mod slack;
+mod standing;
 mod subject;
 mod symbol;
 mod trail;

@@ -49,9 +49,14 @@ pub(crate) fn of(
     place | order.min(ORDER_MAX) << ORDER
 }
 
+/// Whether it is the place of what nothing is known of.
+pub(crate) fn is_unknown(place: u64) -> bool {
+    place >> CLASS == UNKNOWN >> CLASS
+}
+
 /// With the time of its last use, which orders what is unknown.
 pub(crate) fn since(place: u64, since: u64) -> u64 {
-    if place >> CLASS == UNKNOWN >> CLASS { place | since.min((1 << ORDER) - 1) } else { place }
+    if is_unknown(place) { place | since.min((1 << ORDER) - 1) } else { place }
 }
 
 #[cfg(test)]

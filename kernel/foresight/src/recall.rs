@@ -27,10 +27,16 @@ const LATE: u64 = 32;
 /// How often is planned: what the first repetition left is not what a later one leaves.
 const PLANS: u32 = 3;
 
+/// A stream that has named nothing for so many operations of the segment is silent: whether it repeats says nothing of the others.
+const SILENT_AFTER: u64 = 1024;
+
 /// One process's operations.
 #[derive(Debug)]
 struct Stream {
-    process: u32,
+    /// `None`: its process has ended, and the next new one takes its place.
+    process: Option<u32>,
+    /// The operation of the segment that named something of it last.
+    spoke_at: u64,
     /// Operations of the segment before its first: its positions plus this are the segment's.
     base: u64,
     history: History,
@@ -43,6 +49,22 @@ struct Stream {
     plans: u32,
     /// The order of its process: 0 loses first.
     order: u64,
+}
+
+impl Stream {
+    fn new(process: Option<u32>, heard: u64) -> Stream {
+        Stream {
+            process,
+            spoke_at: heard,
+            base: heard,
+            history: History::new(),
+            follow: Follow::new(),
+            as_foreseen: false,
+            plan_at: None,
+            plans: 0,
+            order: 0,
+        }
+    }
 }
 
 /// All streams of a segment.
@@ -63,6 +85,9 @@ impl Recall {
     pub(crate) fn used(&mut self, process: u32, list: &[Item], subjects: &Subjects, room: u64) {
         let index = self.stream_of(process);
         (self.heard, self.latest) = (self.heard + 1, index);
+        if !list.is_empty() {
+            self.streams[index].spoke_at = self.heard;
+        }
         let op = self.enter(index, list);
         let Stream { history, follow, .. } = &mut self.streams[index];
         let heard = follow.hear(history, op);
@@ -84,11 +109,9 @@ impl Recall {
     }
 
     /// The operation's use of an allocation has ended: from now on it may be a victim.
-    pub(crate) fn ended(&mut self, key: Key, written: bool, dirty: bool, pages: u64) {
-        let Some(trail) = self.trails.get_mut(key) else { return };
-        let stream = &mut self.streams[trail.stream as usize];
-        stream.history.wrote(trail.last, written);
-        trail.place = place_of(trail, stream, dirty, pages);
+    pub(crate) fn ended(&mut self, key: Key, written: bool) {
+        let Some(trail) = self.trails.get(key) else { return };
+        self.streams[trail.stream as usize].history.wrote(trail.last, written);
     }
 
     /// An allocation has died.
@@ -98,21 +121,29 @@ impl Recall {
         }
     }
 
-    /// The place of an allocation without the time of an unknown one.
-    pub(crate) fn place(&self, key: Key) -> u64 {
-        self.trails.get(key).map_or(place::UNKNOWN, |trail| trail.place)
+    /// Whether a process has a stream.
+    pub(crate) fn knows(&self, process: u32) -> bool {
+        self.index_of(process).is_some()
+    }
+
+    /// A process has ended: its stream is empty from now on, and another process's next. Answers with its index.
+    pub(crate) fn gone(&mut self, process: u32) -> Option<u32> {
+        let index = self.index_of(process)?;
+        self.streams[index] = Stream::new(None, self.heard);
+        // CAST: as many streams as processes.
+        self.trails.forget_stream(index as u32, |key| self.renewed.push(key));
+        Some(index as u32)
+    }
+
+    /// The place that an allocation's forecast says, without the time of an unknown one.
+    pub(crate) fn place(&self, key: Key, dirty: bool, pages: u64) -> u64 {
+        let Some(trail) = self.trails.get(key) else { return place::UNKNOWN };
+        place_of(trail, &self.streams[trail.stream as usize], dirty, pages)
     }
 
     /// The next allocation whose forecast has changed otherwise than by its use.
     pub(crate) fn renewed(&mut self) -> Option<Key> {
         self.renewed.pop()
-    }
-
-    /// Gives an allocation the place that its forecast says. `false`: it has it.
-    pub(crate) fn place_anew(&mut self, key: Key, dirty: bool, pages: u64) -> bool {
-        let Some(trail) = self.trails.get_mut(key) else { return false };
-        let place = place_of(trail, &self.streams[trail.stream as usize], dirty, pages);
-        std::mem::replace(&mut trail.place, place) != place
     }
 
     /// Over how many operations the very allocations had come again when the followed offset of the latest stream was found, if it has just been.
@@ -121,16 +152,18 @@ impl Recall {
         stream.follow.just_agreed()
     }
 
-    /// If the latest operations of all streams came as foreseen: the longest of their offsets.
+    /// If the latest operations of all streams that are not silent came as foreseen: the longest of their offsets.
     pub(crate) fn repeats_after(&self) -> Option<u64> {
-        let offsets = self.streams.iter().map(|stream| stream.follow.offset().filter(|_| stream.as_foreseen));
+        let speaks = |stream: &&Stream| stream.process.is_some() && self.heard - stream.spoke_at <= SILENT_AFTER;
+        let speaking = self.streams.iter().filter(speaks);
+        let offsets = speaking.map(|stream| stream.follow.offset().filter(|_| stream.as_foreseen));
         offsets.reduce(|longest, offset| Some(longest?.max(offset?))).flatten()
     }
 
     /// The order of the processes' turns, the running one first; it loses last, and what has no turn loses first.
     pub(crate) fn order(&mut self, next: &[Turn]) {
         for (index, stream) in self.streams.iter_mut().enumerate() {
-            let at = next.iter().position(|turn| turn.process == stream.process);
+            let at = next.iter().position(|turn| stream.process == Some(turn.process));
             let order = at.map_or(0, |at| place::ORDER_MAX.saturating_sub(at as u64));
             if std::mem::replace(&mut stream.order, order) != order {
                 let of = self.trails.iter().filter(|trail| trail.stream as usize == index);
@@ -156,7 +189,7 @@ impl Recall {
     pub(crate) fn is_surprising(&self, process: u32, key: Key) -> bool {
         let Some(trail) = self.trails.get(key) else { return false };
         let stream = &self.streams[trail.stream as usize];
-        stream.process == process && trail.forecast != Forecast::Used { op: stream.history.operations() }
+        stream.process == Some(process) && trail.forecast != Forecast::Used { op: stream.history.operations() }
     }
 
     /// What is expected of an allocation.
@@ -169,31 +202,35 @@ impl Recall {
     /// What is known of each stream.
     pub(crate) fn report(&self) -> Vec<StreamReport> {
         let report = |stream: &Stream| {
+            let process = stream.process?;
             let (followed, slips, lost) = stream.follow.counts();
             let (operations, repeats_after) = (stream.history.operations(), stream.follow.offset());
-            StreamReport { process: stream.process, operations, repeats_after, followed, slips, lost }
+            Some(StreamReport { process, operations, repeats_after, followed, slips, lost })
         };
-        let mut all: Vec<StreamReport> = self.streams.iter().map(report).collect();
+        let mut all: Vec<StreamReport> = self.streams.iter().filter_map(report).collect();
         all.sort_by_key(|stream| stream.process);
         all
     }
 
+    fn index_of(&self, process: u32) -> Option<usize> {
+        self.streams.iter().position(|stream| stream.process == Some(process))
+    }
+
     fn stream_of(&mut self, process: u32) -> usize {
-        if let Some(index) = self.streams.iter().position(|stream| stream.process == process) {
+        if let Some(index) = self.index_of(process) {
             return index;
         }
-        let (base, history, follow) = (self.heard, History::new(), Follow::new());
-        self.streams.push(Stream {
-            process,
-            base,
-            history,
-            follow,
-            as_foreseen: false,
-            plan_at: None,
-            plans: 0,
-            order: 0,
-        });
-        self.streams.len() - 1
+        let stream = Stream::new(Some(process), self.heard);
+        match self.streams.iter().position(|stream| stream.process.is_none()) {
+            Some(index) => {
+                self.streams[index] = stream;
+                index
+            }
+            None => {
+                self.streams.push(stream);
+                self.streams.len() - 1
+            }
+        }
     }
 
     /// Writes the operation into the history.

@@ -6,8 +6,8 @@ use crate::event::{Broken, Item, Key, Moved};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
     pub key: Key,
-    /// The process that used it last.
-    pub process: u32,
+    /// The process that used it last; `None`: it has ended, and others share the allocation.
+    pub process: Option<u32>,
     pub pages: u64,
     pub kind: u16,
     /// Whether a missing page has content outside.
@@ -49,13 +49,11 @@ impl Subjects {
             self.forget(slot);
         }
         let Item { key, pages, kind, has_content } = *item;
-        let before = self.slots[slot].map(|subject| (subject.process, subject.pages));
-        if before != Some((process, pages)) {
-            if let Some((process, pages)) = before {
-                *self.footprint_of(process) -= pages;
-            }
-            *self.footprint_of(process) += pages;
+        if let Some(before) = self.slots[slot] {
+            self.leave(&before);
         }
+        *self.footprint_of(process) += pages;
+        let process = Some(process);
         let subject = self.slots[slot].get_or_insert(Subject {
             key,
             process,
@@ -112,7 +110,22 @@ impl Subjects {
     fn forget(&mut self, slot: usize) {
         if let Some(subject) = self.slots[slot].take() {
             self.resident -= subject.resident;
-            *self.footprint_of(subject.process) -= subject.pages;
+            self.leave(&subject);
+        }
+    }
+
+    /// A process has ended: what it used last is no process's until another one uses it.
+    pub(crate) fn gone(&mut self, process: u32) {
+        for subject in self.slots.iter_mut().flatten().filter(|subject| subject.process == Some(process)) {
+            subject.process = None;
+        }
+        self.footprints.retain(|(of, _)| *of != process);
+    }
+
+    /// It counts no longer in the footprint of the process that used it last.
+    fn leave(&mut self, subject: &Subject) {
+        if let Some(process) = subject.process {
+            *self.footprint_of(process) -= subject.pages;
         }
     }
 
@@ -149,6 +162,13 @@ impl Subjects {
         }
         if sum != self.resident {
             return Err(Broken(format!("{sum} pages are resident, and {} counted", self.resident)));
+        }
+        for &(process, counted) in &self.footprints {
+            let of = self.iter().filter(|subject| subject.process == Some(process));
+            let pages: u64 = of.map(|subject| subject.pages).sum();
+            if pages != counted {
+                return Err(Broken(format!("process {process} has {pages} pages, and {counted} counted")));
+            }
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! Where each allocation stands in its stream: a table by slot.
 
 use crate::event::Key;
-use crate::place::UNKNOWN;
 
 /// What is expected of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +28,6 @@ pub(crate) struct Trail {
     /// The past use that its next one is expected to repeat.
     pub awaits: Option<u64>,
     pub forecast: Forecast,
-    /// Its place as VidMm knows it, without the time of an unknown one.
-    pub place: u64,
 }
 
 /// All of them.
@@ -57,8 +54,7 @@ impl Trails {
         let old = self.slots[slot].filter(|trail| trail.key == key);
         let known = old.is_some_and(|trail| trail.stream == stream);
         if !known {
-            let place = old.map_or(UNKNOWN, |trail| trail.place);
-            let new = Trail { key, stream, born: op, last: 0, awaits: None, forecast: Forecast::Unknown, place };
+            let new = Trail { key, stream, born: op, last: 0, awaits: None, forecast: Forecast::Unknown };
             self.slots[slot] = Some(new);
         }
         (self.slots[slot].as_mut().expect("it is there now"), known)
@@ -68,6 +64,15 @@ impl Trails {
     pub(crate) fn died(&mut self, key: Key) -> Option<Trail> {
         self.get(key)?;
         self.slots[key.slot() as usize].take()
+    }
+
+    /// Nothing is known any more of what the stream used last. Calls `lost` with each.
+    pub(crate) fn forget_stream(&mut self, stream: u32, mut lost: impl FnMut(Key)) {
+        for slot in &mut self.slots {
+            if let Some(trail) = slot.take_if(|trail| trail.stream == stream) {
+                lost(trail.key);
+            }
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Trail> {
