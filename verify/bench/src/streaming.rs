@@ -47,7 +47,7 @@ mod tests {
     fn every_byte_arrives_whatever_the_alignment() {
         let from: Vec<u8> = (0..200).collect();
         for (begin, length) in [(0, 200), (1, 199), (7, 33), (15, 1), (3, 0)] {
-            let mut to = vec![0xEE; 200];
+            let mut to = [0xEE; 200];
             stream(&mut to[begin..begin + length], &from[begin..begin + length]);
             assert!(to.iter().zip(&from).enumerate().all(
                 |(at, (to, from))| match (begin..begin + length).contains(&at) {

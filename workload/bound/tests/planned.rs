@@ -7,14 +7,15 @@ mod planned {
     pub mod floor;
     pub mod memory;
     pub mod nets;
+    pub mod on_demand;
 }
 
 use std::path::Path;
 
 use bound::fewest_bytes;
 use planned::floor::fewest_behind_lru;
-use planned::memory::run;
 use planned::nets::drawn_net;
+use planned::on_demand::run;
 use replay::{Workload, lru_bytes};
 
 const GPT: &str = "../../examples/gpt.cpu.rrs.json.gz";

@@ -5,13 +5,14 @@
 
 mod planned {
     pub mod memory;
+    pub mod on_demand;
     mod worse;
 }
 
 use std::collections::BTreeSet;
 
 use bound::fewest_bytes;
-use planned::memory::run;
+use planned::on_demand::run;
 use replay::{Event, SourceKind, Storage, Workload};
 
 const LAYERS: usize = 12;

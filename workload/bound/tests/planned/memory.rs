@@ -65,26 +65,7 @@ pub struct Memory<W> {
     pub moved: u64,
 }
 
-/// Nothing is copied ahead of need: a link that is never idle.
-pub struct OnDemand;
-
-impl Watch for OnDemand {
-    fn operates(&mut self, _: u32, _: u64) {}
-    fn works_ahead(&self) -> bool {
-        false
-    }
-    fn comes(&mut self, _: u64, _: u64) {}
-    fn goes(&mut self, _: u64, _: u64, _: u64) {}
-    fn is_done(&mut self) {}
-}
-
-/// Runs joined steps on demand alone; the bytes that each moves, and the planner's report.
-pub fn run(workload: &Workload, steps: u32, capacity: u64) -> (Vec<u64>, Report) {
-    let (moved, report, OnDemand) = watched(workload, steps, capacity, OnDemand);
-    (moved, report)
-}
-
-/// The same, and what watched.
+/// Runs joined steps; the bytes that each moves, the planner's report, and what watched.
 pub fn watched<W: Watch>(workload: &Workload, steps: u32, capacity: u64, watch: W) -> (Vec<u64>, Report, W) {
     let mut memory = Memory::new(capacity, watch);
     let mut moved = vec![0; steps as usize];
