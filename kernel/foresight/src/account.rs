@@ -47,6 +47,9 @@ use crate::report::{Flow, Loss};
 
 /// Fewer pages are not worth a victim of their own, if more are needed.
 const GRAIN: u64 = 64;
+/// Allocations of the surplus that are looked at for one that may go.
+const LOOKED_MAX: usize = 64;
+
 /// The account of one segment.
 #[derive(Debug)]
 pub(crate) struct Account {
@@ -65,6 +68,7 @@ pub(crate) struct Account {
     clock: u64,
     /// Slots whose terms one event changes; kept for its room.
     touched: Vec<u32>,
+    taking: Option<Taking>,
     /// Pages taken although the ghost has them.
     deviated: u64,
     /// Pages copied out whose allocation died before they came back.
@@ -104,6 +108,7 @@ impl Account {
             surplus: BTreeSet::new(),
             clock: 0,
             touched: Vec::new(),
+            taking: None,
             deviated: 0,
             unread: 0,
             followed: 0,
@@ -176,9 +181,11 @@ impl Account {
             self.ghost.refund((moved.resident - mark.resident).saturating_sub(moved.paged_in));
             mark.arriving = false;
         }
+        let gone = mark.resident.saturating_sub(moved.resident);
         (mark.resident, mark.dirty) = (moved.resident, moved.dirty);
         mark.outside = (mark.outside + moved.paged_out).saturating_sub(moved.paged_in);
         self.settle(slot);
+        self.count(moved.key, gone);
     }
 
     /// Its content is void: neither side copies it out.
@@ -237,21 +244,24 @@ impl Account {
     }
 
     /// Which pages go when the forecast says `first` and so many are needed.
-    pub(crate) fn victim(&mut self, first: Key, pages: u64) -> Victim {
+    pub(crate) fn victim(&mut self, first: Key, pages: u64, may_go: impl Fn(Key) -> bool) -> Victim {
         let planned = self.deviation(first, pages);
         if planned.pages > 0 {
-            self.deviated += planned.ghosts;
+            self.taking =
+                Some(Taking { key: first, free: planned.pages - planned.ghosts, pages: planned.pages, follows: false });
             return Victim::Planned { pages: planned.pages };
         }
-        let other = self.surplus.iter().map(|&(_, key)| key).find(|&key| key != first);
+        let surplus = self.surplus.iter().map(|&(_, key)| key).take(LOOKED_MAX);
+        let other = surplus.into_iter().find(|&key| key != first && may_go(key));
         let Some(key) = other else {
-            // Nothing that LRU would have taken is left: pins, lists and whole victims are no subject of the rule.
+            // Nothing that LRU would have taken may go: pins, lists and whole victims are no subject of the rule.
+            self.taking = None;
             return Victim::Planned { pages };
         };
         let slot = key.slot();
         let over = self.marks[slot as usize].resident - self.ghost.holding(slot).resident;
         let pages = pages.min(over);
-        self.followed += pages;
+        self.taking = Some(Taking { key, free: 0, pages, follows: true });
         Victim::Follow { key, pages }
     }
 
@@ -353,6 +363,16 @@ impl Account {
         Deviation { pages: pages.min(free) + ghosts, ghosts }
     }
 
+    /// So many pages of an allocation are gone: if the rule has named it last, they count.
+    fn count(&mut self, key: Key, gone: u64) {
+        let Some(taking) = self.taking.take_if(|taking| taking.key == key && gone > 0) else { return };
+        let counted = gone.min(taking.pages).saturating_sub(taking.free);
+        match taking.follows {
+            true => self.followed += counted,
+            false => self.deviated += counted,
+        }
+    }
+
     fn admit(&mut self, item: &Item) {
         let key = item.key;
         let at = key.slot() as usize;
@@ -403,6 +423,18 @@ struct Deviation {
     pages: u64,
     /// How many of them the ghost has.
     ghosts: u64,
+}
+
+/// The victim that was named last, until pages of it go.
+#[derive(Clone, Copy, Debug)]
+struct Taking {
+    key: Key,
+    /// Pages that the ghost has not.
+    free: u64,
+    /// Pages that may go.
+    pages: u64,
+    /// Whether the account named it instead of the forecast.
+    follows: bool,
 }
 
 /// An allocation's part in Φ.

@@ -29,6 +29,12 @@ impl<'a> Ahead<'a> {
         Ahead { stream, op, offset, history }
     }
 
+    /// Uses of the operation `at`, which is ahead.
+    pub(crate) fn uses_at(&self, at: u64) -> u64 {
+        let uses = at.checked_sub(self.offset).and_then(|then| self.history.uses_of(then));
+        uses.map_or(0, |uses| uses.end - uses.start)
+    }
+
     /// Pages of what the operation `at`, which is ahead, uses and which is used next behind the operation `next`.
     pub(crate) fn farther_than(&self, at: u64, next: u64) -> u64 {
         let Some(uses) = at.checked_sub(self.offset).and_then(|then| self.history.uses_of(then)) else { return 0 };

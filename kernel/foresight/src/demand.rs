@@ -10,9 +10,6 @@
 
 use crate::ring::Ring;
 
-/// Operations of a stream that are kept: no repetition is longer.
-const KEPT_MAX: usize = 1 << 20;
-
 /// What was when an operation began.
 #[derive(Clone, Copy, Debug)]
 struct Passed {
@@ -30,8 +27,19 @@ pub(crate) struct Demand {
 }
 
 impl Demand {
-    pub(crate) fn new() -> Demand {
-        Demand { living: 0, passed: Ring::new(KEPT_MAX) }
+    /// One that keeps so many operations: no repetition is longer.
+    pub(crate) fn new(kept_max: usize) -> Demand {
+        Demand { living: 0, passed: Ring::new(kept_max) }
+    }
+
+    /// Keeps so many operations from now on.
+    pub(crate) fn keep(&mut self, kept_max: usize) {
+        self.passed.keep(kept_max);
+    }
+
+    /// Pages of the living.
+    pub(crate) fn living(&self) -> u64 {
+        self.living
     }
 
     /// So many pages live from now on.
@@ -90,7 +98,7 @@ mod tests {
 
     #[test]
     fn the_need_is_what_was_created_then_and_what_comes_back() {
-        let mut demand = Demand::new();
+        let mut demand = Demand::new(64);
         // A step of three operations: 10 pages outlive it, its second creates 5, which die behind its third.
         demand.born(10);
         for step in 0..2u64 {

@@ -8,7 +8,7 @@
 //! sixteen, by a hash of the name. The sample's room is its share of the pages.
 //! A new leader's order reaches each allocation at its next use, and the others by and by (`next_changed`).
 
-use crate::event::{Item, Key};
+use crate::event::{Broken, Item, Key};
 use crate::frequency::scored;
 use crate::sample::Sample;
 
@@ -129,6 +129,26 @@ impl Experts {
             }
         }
         None
+    }
+
+    /// # Errors
+    /// The sum that is not what its definition says.
+    pub(crate) fn check(&self) -> Result<(), Broken> {
+        let seats = || self.seats.iter().filter(|seat| seat.key.is_some());
+        let pages: u64 = seats().map(|seat| seat.pages).sum();
+        let sampled: u64 = seats().filter(|seat| seat.sampled).map(|seat| seat.pages).sum();
+        if (seats().count() as u64, pages, sampled) != (self.living, self.pages, self.sampled_pages) {
+            return Err(Broken(format!(
+                "{pages} pages live and {sampled} are sampled, and {} and {} counted",
+                self.pages, self.sampled_pages
+            )));
+        }
+        for (held, sum) in self.samples.iter().map(Sample::sums) {
+            if held != sum {
+                return Err(Broken(format!("a sample holds {sum} pages, and {held} counted")));
+            }
+        }
+        Ok(())
     }
 
     fn seat(&self, key: Key) -> Option<&Seat> {

@@ -28,6 +28,8 @@ const ADOPTED_AT: u8 = 2;
 const DOUBLINGS_MAX: u32 = 5;
 /// A repetition has proved itself when it was followed for a whole one, and for so many operations.
 const PROVED_MIN: u64 = 64;
+/// Of the last 64 operations so many may have begun to follow an offset: each looks at everything that the stream has used.
+const ADOPTIONS_MAX: u32 = 8;
 /// So often right where the followed one was not, and it is replaced.
 const REPLACED_AT: u8 = 8;
 /// How far a slip moves the offset at most.
@@ -86,6 +88,8 @@ pub(crate) struct Follow {
     candidates: [Candidate; CANDIDATES],
     /// One bit an operation, the latest lowest: whether it was a slip.
     slips: u64,
+    /// The same: whether an offset was adopted.
+    adoptions: u64,
     /// The last operation of an exact set, by the low bits of its names; grows with the history.
     sets: Vec<(u64, u64)>,
     /// How often what is asked of an offset has doubled: once with each loss, since a whole repetition came as foreseen.
@@ -106,6 +110,7 @@ impl Follow {
             offset: None,
             candidates,
             slips: 0,
+            adoptions: 0,
             sets: Vec::new(),
             doublings: 0,
             clean: 0,
@@ -135,6 +140,7 @@ impl Follow {
     pub(crate) fn hear(&mut self, history: &History, op: u64) -> Heard {
         let set = self.same_set_before(history, op);
         self.just_agreed = None;
+        self.adoptions <<= 1;
         let Some(offset) = self.offset else {
             self.count(history, op, set);
             return self.adopt(history, op, self.adopted_at()).unwrap_or(Heard::Nothing);
@@ -176,6 +182,9 @@ impl Follow {
 
     /// Follows the best offset that was right often enough: the one whose past agrees over the longest stretch, and of equals the nearest.
     fn adopt(&mut self, history: &History, op: u64, at: u8) -> Option<Heard> {
+        if self.adoptions.count_ones() >= ADOPTIONS_MAX {
+            return None;
+        }
         let mut best: Option<(u64, u64)> = None;
         for candidate in self.candidates.iter().filter(|candidate| candidate.right >= at) {
             let context = context(history, op, candidate.offset);
@@ -190,6 +199,7 @@ impl Follow {
         }
         (self.offset, self.slips, self.candidates) = (Some(offset), 0, Default::default());
         self.just_agreed = Some(agreed(history, op, offset));
+        self.adoptions |= 1;
         Some(Heard::Adopted)
     }
 
@@ -249,9 +259,13 @@ impl Follow {
     /// The last operation with exactly these allocations; it is replaced by this one.
     fn same_set_before(&mut self, history: &History, op: u64) -> Option<u64> {
         let found = history.op(op).filter(|found| found.names != 0)?;
+        let most = SETS_MAX.min(history.kept_max());
+        if self.sets.len() > most {
+            self.sets = Vec::new();
+        }
         let length = self.sets.len();
-        if op >= length as u64 / 2 && length < SETS_MAX {
-            let smaller = std::mem::replace(&mut self.sets, vec![(0, u64::MAX); (length * 2).max(64)]);
+        if op >= length as u64 / 2 && length < most {
+            let smaller = std::mem::replace(&mut self.sets, vec![(0, u64::MAX); (length * 2).max(64).min(most)]);
             for known in smaller.into_iter().filter(|known| known.1 != u64::MAX) {
                 let index = self.set_index(known.0);
                 self.sets[index] = known;
@@ -322,4 +336,33 @@ fn moved(history: &History, op: u64, offset: u64) -> Option<u64> {
         let nearer = offset.checked_sub(by).filter(|nearer| agrees(*nearer));
         nearer.or_else(|| Some(offset + by).filter(|farther| agrees(*farther)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Item, Key};
+    use crate::symbol;
+
+    #[test]
+    fn a_stream_that_changes_for_ever_adopts_few_offsets() {
+        let (mut history, mut follow) = (History::new(1 << 14), Follow::new());
+        let mut past: [Option<(u64, u64)>; 12] = [None; 12];
+        let (mut adopted, mut drawn) = (0u64, 1u64);
+        let mut most = 0;
+        for at in 0..1u64 << 13 {
+            // Pieces of one step in an order that is drawn anew: each piece repeats, and nothing longer does.
+            if at % 4 == 0 {
+                drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            }
+            let slot = (drawn >> 33) % 3 * 4 + at % 4;
+            let item = Item { key: Key::new(slot as u32, 0), pages: 3 + slot, kind: 0, has_content: false };
+            let op = history.begin(symbol::of_list(&[item]), symbol::of_names(&[item]));
+            let (last, born) = past[slot as usize].map_or((None, op), |(last, born)| (Some(last), born));
+            past[slot as usize] = Some((history.push(&item, symbol::of_item(&item), last, born), born));
+            adopted = adopted << 1 | u64::from(follow.hear(&history, op) == Heard::Adopted);
+            most = most.max(adopted.count_ones());
+        }
+        assert!(most > 1 && most <= ADOPTIONS_MAX, "{most} of 64");
+    }
 }

@@ -65,7 +65,13 @@ impl Foresight {
     /// Which pages may go when `first` is the first of the order and `pages` are needed; not 0.
     #[must_use]
     pub fn victim(&mut self, first: Key, pages: u64) -> Victim {
-        self.account.victim(first, pages)
+        self.victim_among(first, pages, |_| true)
+    }
+
+    /// The same, where `may_go` says which other allocations may go instead: those that stand beside `first` in VidMm's order.
+    #[must_use]
+    pub fn victim_among(&mut self, first: Key, pages: u64, may_go: impl Fn(Key) -> bool) -> Victim {
+        self.account.victim(first, pages, may_go)
     }
 
     /// Work ahead of need of at most so many pages. `order`: what may be lazily evicted, the first of the order first; it is asked only as far
@@ -101,7 +107,9 @@ impl Foresight {
     /// The first invariant that does not hold.
     pub fn check(&self) -> Result<(), Broken> {
         self.subjects.check()?;
-        self.account.check()
+        self.account.check()?;
+        self.experts.check()?;
+        self.front.check()
     }
 
     fn next_changed(&mut self) -> Option<Key> {
@@ -131,6 +139,7 @@ impl Foresight {
         }
         let surprising = list.iter().any(|item| self.recall.is_surprising(process, item.key));
         self.recall.used(process, list, &self.subjects, self.account.room());
+        self.front.keep(self.recall.kept_max());
         self.front.used(self.recall.latest(), list, surprising);
         match self.recall.ahead() {
             Some(ahead) => self.front.advance(&ahead),

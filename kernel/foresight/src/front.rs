@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 
 use crate::ahead::Ahead;
 use crate::demand::{Demand, signed};
-use crate::event::{Item, Key, Moved, Wanted};
+use crate::event::{Broken, Item, Key, Moved, Wanted};
 use crate::recall::Recall;
 use crate::subject::{Subject, Subjects};
 use crate::trail::Forecast;
@@ -36,6 +36,10 @@ const OPERATIONS_MAX: u64 = 256;
 const ROUND_PART: u64 = 8;
 /// What so many of the latest operations used stays: a copy would wait for them.
 const RIPE_AFTER: u64 = 2;
+/// Uses of operations ahead that are looked at in one operation.
+const LOOKS_MAX: u64 = 1 << 14;
+/// An answer that was given so often without effect is refused.
+const REFUSALS_MAX: u32 = 2;
 /// Victims that are looked at.
 const LOOKED_MAX: usize = 256;
 /// Fewer pages are not worth a copy of their own.
@@ -64,6 +68,8 @@ struct Mark {
     ahead: u64,
     /// On a list now.
     in_use: bool,
+    /// Works of it were refused: until its next use none is asked for.
+    refused: bool,
 }
 
 /// The front of one segment.
@@ -80,6 +86,12 @@ pub(crate) struct Front {
     lead: u64,
     /// One bit an operation, the latest lowest: whether it used what was not expected of it.
     surprises: u64,
+    /// The latest answer: the allocation, what it had then, and how often it has been given without a change of that.
+    answered: Option<(Key, u64, u32)>,
+    /// Uses that operations ahead may still be asked for, until the next operation.
+    looks_left: u64,
+    /// Operations that each stream keeps.
+    kept_max: usize,
     /// The stream and its operation from which on it is worth to look again.
     rests_until: (u32, u64),
     /// Kept for its room.
@@ -101,7 +113,7 @@ struct Candidate {
     key: Key,
     resident: u64,
     next: u64,
-    /// Pages that stand before it in the order, and whose last use is too near.
+    /// Pages that stand before it in the order, and stay for now.
     unripe: u64,
 }
 
@@ -116,6 +128,9 @@ impl Front {
             credit: 0,
             lead: 0,
             surprises: u64::MAX,
+            answered: None,
+            looks_left: 0,
+            kept_max: 64,
             rests_until: (0, 0),
             needs: Vec::new(),
         }
@@ -126,11 +141,19 @@ impl Front {
         self.room = room;
     }
 
+    /// Each stream keeps so many operations from now on.
+    pub(crate) fn keep(&mut self, kept_max: usize) {
+        if std::mem::replace(&mut self.kept_max, kept_max) != kept_max {
+            self.demands.iter_mut().for_each(|demand| demand.keep(kept_max));
+        }
+    }
+
     /// A stream's next operation has begun. `surprising`: it uses what was not expected of it.
     pub(crate) fn used(&mut self, stream: u32, list: &[Item], surprising: bool) {
         self.surprises = self.surprises << 1 | u64::from(surprising);
+        self.looks_left = LOOKS_MAX;
         while self.demands.len() <= stream as usize {
-            self.demands.push(Demand::new());
+            self.demands.push(Demand::new(self.kept_max));
         }
         for item in list {
             self.enter(stream, item);
@@ -181,7 +204,7 @@ impl Front {
             }
         }
         if let Some(demand) = self.demands.get_mut(stream as usize) {
-            *demand = Demand::new();
+            *demand = Demand::new(self.kept_max);
         }
         self.rests_until = (stream, 0);
     }
@@ -194,7 +217,9 @@ impl Front {
         if self.surprises.count_ones() > SURPRISES_MAX || most < GRAIN || rests {
             return None;
         }
+        self.hear_refusal(view);
         let wanted = self.look(view, &ahead, most, order);
+        self.remember(view, wanted);
         match wanted {
             Some(Wanted::Fetch { pages, .. } | Wanted::Clear { pages, .. }) => self.credit -= pages.min(self.credit),
             _ => self.rests_until = (ahead.stream, ahead.op + REST),
@@ -215,6 +240,24 @@ impl Front {
         self.credit = 0;
     }
 
+    /// The latest answer was given again and again, and its allocation has what it had: VidMm does not carry it out.
+    fn hear_refusal(&mut self, view: &View<'_>) {
+        let Some((key, had, _)) = self.answered.filter(|(.., times)| *times >= REFUSALS_MAX) else { return };
+        self.answered = None;
+        if view.subjects.get(key).is_some_and(|subject| subject.resident == had)
+            && let Some(mark) = self.mark(key)
+        {
+            mark.refused = true;
+        }
+    }
+
+    fn remember(&mut self, view: &View<'_>, wanted: Option<Wanted>) {
+        let Some(Wanted::Fetch { key, .. } | Wanted::Clear { key, .. }) = wanted else { return };
+        let had = view.subjects.get(key).map_or(0, |subject| subject.resident);
+        let times = self.answered.filter(|(of, before, _)| (*of, *before) == (key, had)).map_or(0, |(.., times)| times);
+        self.answered = Some((key, had, times + 1));
+    }
+
     fn look(
         &mut self,
         view: &View<'_>,
@@ -227,7 +270,9 @@ impl Front {
         let missing = missing.take_while(|(stream, ..)| *stream == ahead.stream);
         let mut first = None;
         let lacking = missing.map(|&(_, next, key)| {
-            first.get_or_insert((next, key));
+            if first.is_none() && !self.marks[key.slot() as usize].refused {
+                first = Some((next, key));
+            }
             (next, view.subjects.get(key).map_or(0, |subject| subject.pages - subject.resident))
         });
         let at = (ahead.op, ahead.offset);
@@ -257,15 +302,20 @@ impl Front {
     }
 
     /// The victim's departure, as far as it leaves anyway.
-    fn departure(&self, ahead: &Ahead<'_>, candidate: &Candidate, free: i64, most: u64) -> Option<Wanted> {
+    fn departure(&mut self, ahead: &Ahead<'_>, candidate: &Candidate, free: i64, most: u64) -> Option<Wanted> {
+        let most = most.min(candidate.resident);
         let mut farther = signed(candidate.unripe);
         let mut excess = i64::MIN;
         for (at, need) in (ahead.op + 1..candidate.next).zip(&self.needs) {
             excess = excess.max(need - free - farther);
+            if excess >= signed(most) {
+                break;
+            }
+            self.looks_left = self.looks_left.checked_sub(ahead.uses_at(at))?;
             farther += signed(ahead.farther_than(at, candidate.next));
         }
         // CAST: it is above 0.
-        let pages = (excess.max(0) as u64).min(most).min(candidate.resident);
+        let pages = (excess.max(0) as u64).min(most);
         (pages >= GRAIN.min(candidate.resident)).then_some(Wanted::Clear { key: candidate.key, pages })
     }
 
@@ -282,10 +332,12 @@ impl Front {
                 continue;
             };
             let mark = self.marks[key.slot() as usize];
-            let Some(expected) = view.recall.expected(key) else { continue };
-            if mark.in_use || mark.ahead > 0 || expected.stream != ahead.stream {
+            // What goes before it and is not asked for makes room as well.
+            let expected = view.recall.expected(key).filter(|expected| expected.stream == ahead.stream);
+            let Some(expected) = expected.filter(|_| !mark.in_use && !mark.refused && mark.ahead == 0) else {
+                unripe += subject.resident;
                 continue;
-            }
+            };
             let next = match expected.forecast {
                 Forecast::Used { op } if op > ahead.op => op,
                 Forecast::Idle => u64::MAX,
@@ -315,7 +367,7 @@ impl Front {
         }
         self.stand(item.key, None);
         let mark = &mut self.marks[slot];
-        mark.in_use = true;
+        (mark.in_use, mark.refused) = (true, false);
         self.lead -= std::mem::take(&mut mark.ahead);
     }
 
@@ -328,6 +380,29 @@ impl Front {
         if mark.key.is_some() {
             self.demands[mark.stream as usize].died(mark.created);
         }
+    }
+
+    /// # Errors
+    /// The sum or the set that is not what its definition says.
+    pub(crate) fn check(&self) -> Result<(), Broken> {
+        let lead: u64 = self.marks.iter().map(|mark| mark.ahead).sum();
+        if lead != self.lead {
+            return Err(Broken(format!("{lead} pages came ahead, and {} counted", self.lead)));
+        }
+        let stands = |mark: &&Mark| mark.missing_at.is_some();
+        let listed = |mark: &Mark| Some(self.missing.contains(&(mark.stream, mark.missing_at?, mark.key?)));
+        let missing = self.marks.iter().filter(stands);
+        if missing.clone().count() != self.missing.len() || missing.into_iter().any(|mark| listed(mark) != Some(true)) {
+            return Err(Broken("what is missing is not what the allocations say".to_owned()));
+        }
+        for (stream, demand) in (0..).zip(&self.demands) {
+            let of = self.marks.iter().filter(|mark| mark.key.is_some() && mark.stream == stream);
+            let living: u64 = of.map(|mark| mark.created).sum();
+            if living != demand.living() {
+                return Err(Broken(format!("{living} pages live in stream {stream}, and {} counted", demand.living())));
+            }
+        }
+        Ok(())
     }
 
     /// It stands among the missing for this use, or not at all.
@@ -350,3 +425,6 @@ impl Front {
         self.marks.get_mut(key.slot() as usize).filter(|mark| mark.key == Some(key))
     }
 }
+
+#[cfg(test)]
+mod tests;

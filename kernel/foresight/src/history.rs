@@ -7,9 +7,6 @@ use std::ops::Range;
 use crate::event::{Item, Key};
 use crate::ring::Ring;
 
-/// Most uses that are kept: a stream whose step is longer is not recognised.
-const USES_MAX: usize = 1 << 20;
-
 /// One operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
@@ -77,13 +74,27 @@ pub(crate) enum Next {
 /// The operations of one stream.
 #[derive(Debug)]
 pub(crate) struct History {
+    kept_max: usize,
     ops: Ring<Operation>,
     uses: Ring<Use>,
 }
 
 impl History {
-    pub(crate) fn new() -> History {
-        History { ops: Ring::new(USES_MAX), uses: Ring::new(USES_MAX) }
+    /// An empty one that keeps so many operations and so many uses, a power of two: a stream whose step is longer is not recognised.
+    pub(crate) fn new(kept_max: usize) -> History {
+        History { kept_max, ops: Ring::new(kept_max), uses: Ring::new(kept_max) }
+    }
+
+    /// Keeps so many from now on.
+    pub(crate) fn keep(&mut self, kept_max: usize) {
+        self.kept_max = kept_max;
+        self.ops.keep(kept_max);
+        self.uses.keep(kept_max);
+    }
+
+    /// How many it keeps at most.
+    pub(crate) fn kept_max(&self) -> usize {
+        self.kept_max
     }
 
     /// How many operations there were: the number of the next.

@@ -24,6 +24,14 @@ use crate::twin::Twins;
 const HOPS_MAX: u32 = 16;
 /// Operations behind its expected use at which an allocation counts as idle.
 const LATE: u64 = 32;
+/// Operations and uses that all streams together keep, and one of many at least; powers of two. Each costs about 100 bytes.
+const KEPT_TOTAL: usize = 1 << 20;
+const KEPT_MIN: usize = 1 << 12;
+/// Uses of one list that an allocation's is compared with.
+const COMPARED_MAX: usize = 256;
+/// Uses that are planned for each one heard, at most; what is not spent is kept up to so many heard.
+const PLANNED_PER_USE: u64 = 8;
+const UNSPENT_MAX: u64 = 1 << 16;
 /// How often is planned: what the first repetition left is not what a later one leaves.
 const PLANS: u32 = 3;
 
@@ -47,21 +55,24 @@ struct Stream {
     plan_at: Option<u64>,
     /// How often it was planned since the offset is followed.
     plans: u32,
+    /// Uses that it may plan now.
+    credit: u64,
     /// The order of its process: 0 loses first.
     order: u64,
 }
 
 impl Stream {
-    fn new(process: Option<u32>, heard: u64) -> Stream {
+    fn new(process: Option<u32>, heard: u64, kept_max: usize) -> Stream {
         Stream {
             process,
             spoke_at: heard,
             base: heard,
-            history: History::new(),
+            history: History::new(kept_max),
             follow: Follow::new(),
             as_foreseen: false,
             plan_at: None,
             plans: 0,
+            credit: 0,
             order: 0,
         }
     }
@@ -88,6 +99,9 @@ impl Recall {
         if !list.is_empty() {
             self.streams[index].spoke_at = self.heard;
         }
+        let stream = &mut self.streams[index];
+        let earned = PLANNED_PER_USE * (1 + list.len() as u64);
+        stream.credit = (stream.credit + earned).min(PLANNED_PER_USE * UNSPENT_MAX);
         let op = self.enter(index, list);
         let Stream { history, follow, .. } = &mut self.streams[index];
         let heard = follow.hear(history, op);
@@ -129,10 +143,26 @@ impl Recall {
     /// A process has ended: its stream is empty from now on, and another process's next. Answers with its index.
     pub(crate) fn gone(&mut self, process: u32) -> Option<u32> {
         let index = self.index_of(process)?;
-        self.streams[index] = Stream::new(None, self.heard);
+        self.streams[index] = Stream::new(None, self.heard, KEPT_MIN);
         // CAST: as many streams as processes.
         self.trails.forget_stream(index as u32, |key| self.renewed.push(key));
-        Some(index as u32)
+        let gone = index as u32;
+        self.share();
+        Some(gone)
+    }
+
+    /// Operations and uses that each stream keeps: the share of all.
+    pub(crate) fn kept_max(&self) -> usize {
+        let living = self.streams.iter().filter(|stream| stream.process.is_some()).count();
+        (KEPT_TOTAL / living.max(1).next_power_of_two()).max(KEPT_MIN)
+    }
+
+    /// A stream has come or gone: each keeps its share.
+    fn share(&mut self) {
+        let kept_max = self.kept_max();
+        for stream in self.streams.iter_mut().filter(|stream| stream.process.is_some()) {
+            stream.history.keep(kept_max);
+        }
     }
 
     /// The place that an allocation's forecast says, without the time of an unknown one.
@@ -220,8 +250,8 @@ impl Recall {
         if let Some(index) = self.index_of(process) {
             return index;
         }
-        let stream = Stream::new(Some(process), self.heard);
-        match self.streams.iter().position(|stream| stream.process.is_none()) {
+        let stream = Stream::new(Some(process), self.heard, KEPT_MIN);
+        let index = match self.streams.iter().position(|stream| stream.process.is_none()) {
             Some(index) => {
                 self.streams[index] = stream;
                 index
@@ -230,7 +260,9 @@ impl Recall {
                 self.streams.push(stream);
                 self.streams.len() - 1
             }
-        }
+        };
+        self.share();
+        index
     }
 
     /// Writes the operation into the history.
@@ -297,6 +329,12 @@ impl Recall {
             (stream.plan_at, stream.plans) = (Some(op), 0);
         }
         if stream.plan_at == Some(op) {
+            let size = round::size(&stream.history, (op, offset));
+            if size > stream.credit {
+                stream.plan_at = Some(op + 1);
+                return;
+            }
+            stream.credit -= size;
             stream.plans += 1;
             stream.plan_at = (stream.plans < PLANS).then_some(op + offset);
             round::plan(&mut stream.history, trails, (op, offset), (subjects, room), renewed);
@@ -353,10 +391,13 @@ fn from_likeness(history: &History, number: u64, then: u64, offset: u64) -> (For
     let Some((used, past)) = history.used(number).zip(history.uses_of(then)) else { return (Forecast::Unknown, None) };
     let alike =
         |twin: &u64| history.used(*twin).is_some_and(|other| other.looks == used.looks && other.age == used.age);
-    past.clone().find(alike).map_or((Forecast::Unknown, None), |twin| after_twin(history, twin, offset))
+    past.take(COMPARED_MAX).find(alike).map_or((Forecast::Unknown, None), |twin| after_twin(history, twin, offset))
 }
 
 fn place_of(trail: &Trail, stream: &Stream, dirty: bool, pages: u64) -> u64 {
     let (used, out) = stream.history.used(trail.last).map_or((0, Out::Nothing), |used| (used.op, used.out));
     place::of(trail.forecast, (dirty, pages, out), (stream.base, used), stream.order)
 }
+
+#[cfg(test)]
+mod tests;

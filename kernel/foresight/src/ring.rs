@@ -20,6 +20,16 @@ impl<T: Copy> Ring<T> {
         Ring { entries: Vec::new(), start: 0, end: 0, kept_max }
     }
 
+    /// Keeps at most so many from now on, a power of two: the oldest fall out.
+    pub(crate) fn keep(&mut self, kept_max: usize) {
+        assert!(kept_max.is_power_of_two(), "numbers are masked");
+        self.kept_max = kept_max;
+        if self.entries.len() > kept_max {
+            self.start = self.start.max(self.end.saturating_sub(kept_max as u64));
+            self.rebuild(kept_max, self.entries[0]);
+        }
+    }
+
     /// The number that the next entry gets.
     pub(crate) fn end(&self) -> u64 {
         self.end
@@ -64,13 +74,16 @@ impl<T: Copy> Ring<T> {
     }
 
     fn grow(&mut self, filler: T) {
-        let length = (self.entries.len() * 2).max(64).min(self.kept_max);
-        let mut larger = vec![filler; length];
+        self.rebuild((self.entries.len() * 2).max(64).min(self.kept_max), filler);
+    }
+
+    fn rebuild(&mut self, length: usize, filler: T) {
+        let mut entries = vec![filler; length];
         for number in self.start..self.end {
             // CAST: masked below the length.
-            larger[(number & (length as u64 - 1)) as usize] = self.entries[self.index(number)];
+            entries[(number & (length as u64 - 1)) as usize] = self.entries[self.index(number)];
         }
-        self.entries = larger;
+        self.entries = entries;
     }
 }
 
@@ -89,5 +102,19 @@ mod tests {
         assert_eq!((ring.get(171), ring.get(300)), (None, None));
         *ring.get_mut(200).unwrap() = 7;
         assert_eq!(ring.get(200), Some(&7));
+    }
+
+    #[test]
+    fn one_that_is_to_keep_fewer_gives_the_room_back_and_keeps_the_newest() {
+        let mut ring = Ring::new(256);
+        (0..300u64).for_each(|number| ring.push(number));
+        ring.keep(64);
+        assert_eq!((ring.start(), ring.end(), ring.entries.len()), (236, 300, 64));
+        assert!((236..300).all(|number| ring.get(number) == Some(&number)));
+        (300..400).for_each(|number| ring.push(number));
+        assert_eq!((ring.start(), ring.get(336), ring.entries.len()), (336, Some(&336), 64));
+        ring.keep(128);
+        (400..600).for_each(|number| ring.push(number));
+        assert_eq!((ring.start(), ring.get(472)), (472, Some(&472)));
     }
 }

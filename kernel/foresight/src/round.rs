@@ -1,13 +1,26 @@
 //! The last whole repetition of a stream as the problem of [`crate::plan`], and the answer written to the uses of the history.
 
+use std::ops::Range;
+
 use crate::event::Key;
 use crate::history::{History, Next, Out};
 use crate::plan::{Begun, Stretch, pages_out, signed};
 use crate::subject::Subjects;
 use crate::trail::{Forecast, Trails};
 
-/// Uses of a repetition that is planned; in a longer one the farthest next use goes first.
+/// Uses, and operations, of a repetition that is planned; in a longer one the farthest next use goes first.
 const USES_MAX: u64 = 1 << 16;
+
+/// Uses and operations of the repetition that ends with `op`: what a plan of it costs. 0: it is not planned.
+pub(crate) fn size(history: &History, (op, offset): (u64, u64)) -> u64 {
+    uses(history, (op, offset)).map_or(0, |uses| (uses.end - uses.start).max(offset))
+}
+
+/// The uses of the repetition that ends with `op`, if they are kept and not too many.
+fn uses(history: &History, (op, offset): (u64, u64)) -> Option<Range<u64>> {
+    let (first, last) = history.uses_of(op + 1 - offset).zip(history.uses_of(op))?;
+    Some(first.start..last.end).filter(|uses| (uses.end - uses.start).max(offset) <= USES_MAX)
+}
 
 /// Plans for a room what comes behind `op` by what the `offset` operations up to it were, and marks their uses. Allocations whose present
 /// stretch is planned are added to `renewed`.
@@ -19,11 +32,7 @@ pub(crate) fn plan(
     renewed: &mut Vec<Key>,
 ) {
     let base = op + 1 - offset;
-    let uses = history.uses_of(base).zip(history.uses_of(op));
-    let Some(uses) = uses.map(|(first, last)| first.start..last.end).filter(|uses| uses.end - uses.start <= USES_MAX)
-    else {
-        return;
-    };
+    let Some(uses) = uses(history, (op, offset)) else { return };
     let mut stretches: Vec<Stretch> = Vec::new();
     let mut wraps: Vec<(usize, usize)> = Vec::new();
     let mut begun: Vec<Begun> = Vec::new();

@@ -67,6 +67,11 @@ impl Sample {
         self.copied /= 2;
     }
 
+    /// What it holds, and what its seats say that it holds.
+    pub(crate) fn sums(&self) -> (u64, u64) {
+        (self.held, self.seats.iter().map(|seat| seat.resident).sum())
+    }
+
     fn make_room(&mut self, wanted: u64, room: u64) {
         while self.held + wanted > room {
             let Some((worth, slot)) = self.order.pop_first() else { return };

@@ -91,7 +91,7 @@ impl Memory {
     fn make_room(&mut self, wanted: u64) {
         let &(_, first) = self.order.first().expect("the set fits, so something else is here");
         let asked = wanted.min(self.all[first as usize].resident);
-        let (key, pages) = match self.account.victim(self.key(first), asked) {
+        let (key, pages) = match self.account.victim(self.key(first), asked, |_| true) {
             Victim::Planned { pages } => (self.key(first), pages),
             Victim::Follow { key, pages } => (key, pages),
         };
@@ -313,4 +313,27 @@ fn copies_out_of_what_dies_outside_were_for_nothing() {
     assert_eq!(memory.account.unread(), 0, "its pages had come back");
     memory.destroy(1);
     assert_eq!(memory.account.unread(), 6);
+}
+
+#[test]
+fn of_what_the_account_may_take_the_first_that_may_go_is_named_and_counts_when_it_has_gone() {
+    let mut account = Account::new(20);
+    let key = |slot| Key::new(slot, 0);
+    let item = |slot| Item { key: key(slot), pages: 10, kind: 0, has_content: true };
+    let moved = |slot, resident| Moved { key: key(slot), resident, dirty: 0, paged_in: 0, paged_out: 0 };
+    for slot in 0..4 {
+        account.used(&[item(slot)]);
+        account.moved(&moved(slot, 10));
+        let since = account.ended(key(slot), false);
+        account.placed(key(slot), Place(since));
+    }
+    // The ghost has 2 and 3; nothing is lent that would let one of these go.
+    assert_eq!(account.victim(key(3), 10, |_| true), Victim::Follow { key: key(0), pages: 10 });
+    assert_eq!(account.victim(key(3), 10, |other| other != key(0)), Victim::Follow { key: key(1), pages: 10 });
+    assert_eq!(account.loss().followed, 0, "it has not gone");
+    account.moved(&moved(1, 6));
+    assert_eq!(account.loss().followed, 4);
+    account.moved(&moved(1, 0));
+    assert_eq!(account.loss().followed, 4, "counted once");
+    assert_eq!(account.victim(key(3), 10, |_| false), Victim::Planned { pages: 10 });
 }
