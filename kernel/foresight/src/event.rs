@@ -68,7 +68,7 @@ pub struct Moved {
     pub paged_out: u64,
 }
 
-/// A process's turn, as VidSch foresees it.
+/// A process's turn. No forecast depends on its times so far, and VidMm tells 0 for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The process.
@@ -89,7 +89,7 @@ pub enum Event<'a> {
     },
     /// A MakeResident: one operation's set. Empty lists count as operations.
     Used {
-        /// Whose stream of operations it belongs to.
+        /// Whose stream of operations it belongs to; an empty list begins no stream.
         process: u32,
         /// The device that it names.
         device: u32,
@@ -127,7 +127,7 @@ pub enum Event<'a> {
         /// The process.
         process: u32,
     },
-    /// Who runs, who is next, as far as VidSch foresees.
+    /// Whose turn it is, and who is next as far as that is known: VidMm tells the process that has its turn alone.
     Order {
         /// In the order of their turns; each process once.
         next: &'a [Turn],
@@ -155,7 +155,7 @@ pub enum Victim {
     },
 }
 
-/// Work ahead of need, for an idle copy engine.
+/// Work ahead of need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Bring the missing pages next to the resident ones.
@@ -164,10 +164,10 @@ pub enum Wanted {
         key: Key,
         /// How many.
         pages: u64,
-        /// Who loses as many if no room is free.
+        /// Who loses as many if no room is free; `None` in all answers so far.
         instead_of: Option<Key>,
     },
-    /// Copy dirty pages from the end out; they stay, and are clean.
+    /// Copy dirty pages from the end out; they stay, and are clean. Not answered so far.
     WriteBack {
         /// The allocation.
         key: Key,

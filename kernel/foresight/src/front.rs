@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 
 use crate::ahead::Ahead;
 use crate::demand::{Demand, signed};
-use crate::event::{Broken, Item, Key, Moved, Wanted};
+use crate::event::{Item, Key, Moved, Wanted};
 use crate::recall::Recall;
 use crate::subject::{Subject, Subjects};
 use crate::trail::Forecast;
@@ -38,8 +38,6 @@ const ROUND_PART: u64 = 8;
 const RIPE_AFTER: u64 = 2;
 /// Uses of operations ahead that are looked at in one operation.
 const LOOKS_MAX: u64 = 1 << 14;
-/// An answer that was given so often without effect is refused.
-const REFUSALS_MAX: u32 = 2;
 /// Victims that are looked at.
 const LOOKED_MAX: usize = 256;
 /// Fewer pages are not worth a copy of their own.
@@ -240,24 +238,6 @@ impl Front {
         self.credit = 0;
     }
 
-    /// The latest answer was given again and again, and its allocation has what it had: VidMm does not carry it out.
-    fn hear_refusal(&mut self, view: &View<'_>) {
-        let Some((key, had, _)) = self.answered.filter(|(.., times)| *times >= REFUSALS_MAX) else { return };
-        self.answered = None;
-        if view.subjects.get(key).is_some_and(|subject| subject.resident == had)
-            && let Some(mark) = self.mark(key)
-        {
-            mark.refused = true;
-        }
-    }
-
-    fn remember(&mut self, view: &View<'_>, wanted: Option<Wanted>) {
-        let Some(Wanted::Fetch { key, .. } | Wanted::Clear { key, .. }) = wanted else { return };
-        let had = view.subjects.get(key).map_or(0, |subject| subject.resident);
-        let times = self.answered.filter(|(of, before, _)| (*of, *before) == (key, had)).map_or(0, |(.., times)| times);
-        self.answered = Some((key, had, times + 1));
-    }
-
     fn look(
         &mut self,
         view: &View<'_>,
@@ -382,29 +362,6 @@ impl Front {
         }
     }
 
-    /// # Errors
-    /// The sum or the set that is not what its definition says.
-    pub(crate) fn check(&self) -> Result<(), Broken> {
-        let lead: u64 = self.marks.iter().map(|mark| mark.ahead).sum();
-        if lead != self.lead {
-            return Err(Broken(format!("{lead} pages came ahead, and {} counted", self.lead)));
-        }
-        let stands = |mark: &&Mark| mark.missing_at.is_some();
-        let listed = |mark: &Mark| Some(self.missing.contains(&(mark.stream, mark.missing_at?, mark.key?)));
-        let missing = self.marks.iter().filter(stands);
-        if missing.clone().count() != self.missing.len() || missing.into_iter().any(|mark| listed(mark) != Some(true)) {
-            return Err(Broken("what is missing is not what the allocations say".to_owned()));
-        }
-        for (stream, demand) in (0..).zip(&self.demands) {
-            let of = self.marks.iter().filter(|mark| mark.key.is_some() && mark.stream == stream);
-            let living: u64 = of.map(|mark| mark.created).sum();
-            if living != demand.living() {
-                return Err(Broken(format!("{living} pages live in stream {stream}, and {} counted", demand.living())));
-            }
-        }
-        Ok(())
-    }
-
     /// It stands among the missing for this use, or not at all.
     fn stand(&mut self, key: Key, next: Option<u64>) {
         let mark = &mut self.marks[key.slot() as usize];
@@ -426,5 +383,7 @@ impl Front {
     }
 }
 
+mod refusal;
+mod sums;
 #[cfg(test)]
 mod tests;

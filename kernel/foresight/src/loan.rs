@@ -1,12 +1,14 @@
 //! How much the account lends to a forecast: nothing before it has proved itself, up to two rooms while it holds, and less after each loss.
 //!
 //! ```text
-//! nothing lent --- so many operations in a row as foreseen ---> lent
-//! lent --- an operation otherwise, nothing owed ---> nothing lent
-//! lent --- an operation otherwise, something owed ---> owed; the next loan is half as large, and asks for twice as many operations
-//! owed --- paid ---> nothing lent
+//! nothing lent --- enough operations in a row come as foreseen -------------> lent
+//! lent --- an operation comes otherwise, and the account owes nothing ------> nothing lent
+//! lent --- an operation comes otherwise, and the account owes something ----> lost: the next loan is half as large, and asks for twice
+//!                                                                             as many operations
+//! lost --- the account owes nothing any more -------------------------------> nothing lent
 //! ```
-//! A whole round as foreseen takes one halving back.
+//! A whole round of operations that come as foreseen takes one halving back. A stream that has ended, or has named nothing for a long time, has
+//! no part in this (`recall`).
 
 /// How many rooms the loan is at most, before it is halved.
 pub(crate) const ROOMS_MAX: u64 = 2;

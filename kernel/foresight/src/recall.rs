@@ -10,11 +10,12 @@
 
 use crate::ahead::{Ahead, Expected};
 use crate::event::{Item, Key, Turn};
-use crate::follow::{Follow, Heard};
+use crate::follow::Heard;
 use crate::history::{History, Next, Out};
 use crate::place;
 use crate::report::StreamReport;
 use crate::round;
+use crate::stream::Stream;
 use crate::subject::Subjects;
 use crate::symbol;
 use crate::trail::{Forecast, Trail, Trails};
@@ -37,46 +38,6 @@ const PLANS: u32 = 3;
 
 /// A stream that has named nothing for so many operations of the segment is silent: whether it repeats says nothing of the others.
 const SILENT_AFTER: u64 = 1024;
-
-/// One process's operations.
-#[derive(Debug)]
-struct Stream {
-    /// `None`: its process has ended, and the next new one takes its place.
-    process: Option<u32>,
-    /// The operation of the segment that named something of it last.
-    spoke_at: u64,
-    /// Operations of the segment before its first: its positions plus this are the segment's.
-    base: u64,
-    history: History,
-    follow: Follow,
-    /// Whether the latest operation came as foreseen.
-    as_foreseen: bool,
-    /// The operation at which it is planned next.
-    plan_at: Option<u64>,
-    /// How often it was planned since the offset is followed.
-    plans: u32,
-    /// Uses that it may plan now.
-    credit: u64,
-    /// The order of its process: 0 loses first.
-    order: u64,
-}
-
-impl Stream {
-    fn new(process: Option<u32>, heard: u64, kept_max: usize) -> Stream {
-        Stream {
-            process,
-            spoke_at: heard,
-            base: heard,
-            history: History::new(kept_max),
-            follow: Follow::new(),
-            as_foreseen: false,
-            plan_at: None,
-            plans: 0,
-            credit: 0,
-            order: 0,
-        }
-    }
-}
 
 /// All streams of a segment.
 #[derive(Debug, Default)]
@@ -278,7 +239,7 @@ impl Recall {
         op
     }
 
-    /// Says for each allocation of the operation what comes next.
+    /// Forecasts what comes next for each allocation of the operation.
     fn foresee(&mut self, index: usize, op: u64, offset: u64) {
         let history = &mut self.streams[index].history;
         let Some(uses) = history.uses_of(op) else { return };
@@ -296,7 +257,7 @@ impl Recall {
         }
     }
 
-    /// A new offset is followed: says of everything that the stream used last what comes next.
+    /// A new offset is followed: forecasts anew what comes next for everything that the stream used last.
     fn renew(&mut self, index: usize, op: u64, offset: u64) {
         let Recall { streams, trails, renewed, .. } = self;
         let history = &streams[index].history;
@@ -321,7 +282,7 @@ impl Recall {
         }
     }
 
-    /// Plans what is out when, as soon as an offset is followed, and anew when a whole repetition has passed since, a few times.
+    /// The stream is planned as soon as an offset is followed, and a few times more, each a whole repetition later; it has to earn each plan.
     fn plan(&mut self, index: usize, (op, offset): (u64, u64), adopted: bool, (subjects, room): (&Subjects, u64)) {
         let Recall { streams, trails, renewed, .. } = self;
         let stream = &mut streams[index];
@@ -341,7 +302,7 @@ impl Recall {
         }
     }
 
-    /// What the operation a little behind the repeated one used, and the present repetition has not, is idle.
+    /// An allocation that the operation a little behind the repeated one used, and that the present repetition has not used, is idle.
     fn find_idle(&mut self, index: usize, op: u64, offset: u64) {
         let history = &self.streams[index].history;
         let Some(late) = (op - offset).checked_sub(LATE) else { return };

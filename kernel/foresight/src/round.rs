@@ -1,4 +1,5 @@
-//! The last whole repetition of a stream as the problem of [`crate::plan`], and the answer written to the uses of the history.
+//! This module lays the last whole repetition of a stream out as the problem of [`crate::plan`], and writes the plan to the uses of the
+//! history.
 
 use std::ops::Range;
 

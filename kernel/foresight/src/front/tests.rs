@@ -1,9 +1,10 @@
 //! The front's choice of a victim, what it makes of refusals, and its sums.
 
+use super::refusal::REFUSALS_MAX;
 use super::*;
 use crate::history::History;
 
-/// Two streams' content: `1` and what process 1 repeats (slots 0 to 3), and slot 4 of process 2. Each has 100 pages, all resident.
+/// Process 2 uses slot 4 once, then process 1 repeats slots 0 to 3. Each slot has 100 pages, all resident.
 fn two_streams() -> (Subjects, Recall, Front) {
     let (mut subjects, mut recall, mut front) = (Subjects::default(), Recall::default(), Front::new(1 << 16));
     let mut operation = |process, slot| {
