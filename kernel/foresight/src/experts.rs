@@ -247,3 +247,21 @@ impl Experts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_that_drifts_is_found() {
+        let mut experts = Experts::new(8);
+        let item = |slot| Item { key: Key::new(slot, 0), pages: 3, kind: 0, has_content: true };
+        experts.used(&[item(0), item(1)]);
+        assert_eq!(experts.check(), Ok(()));
+        experts.sampled_pages += 1;
+        assert!(experts.check().is_err(), "the sampled");
+        experts.sampled_pages -= 1;
+        experts.seats[0].pages += 1;
+        assert!(experts.check().is_err(), "the living");
+    }
+}

@@ -296,4 +296,30 @@ mod tests {
         operation(&mut foresight, 2, &[9]);
         assert_eq!((steps(&mut foresight, 255), steps(&mut foresight, 2)), (None, Some(4)), "it has been silent");
     }
+
+    #[test]
+    fn a_place_changes_only_with_an_end_and_where_it_is_handed_out() {
+        const CONTENTS: u32 = 200;
+        let mut foresight = Foresight::new(90);
+        let mut places = vec![foresight.place_of(Key::new(0, 0), 7); CONTENTS as usize];
+        let (mut drawn, mut handed_out) = (1u64, 0);
+        for operation in 0..3000u32 {
+            // Every other operation uses one of a few, between all of the many: frequency moves less than recency.
+            drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let slot = (drawn >> 33) as u32 % if operation % 2 == 0 { 20 } else { CONTENTS };
+            let key = Key::new(slot, 0);
+            let item = Item { key, pages: 3, kind: 0, has_content: true };
+            foresight.hear(Event::Used { process: 1, device: 1, list: &[item] });
+            while let Some(key) = foresight.changed() {
+                places[key.slot() as usize] = foresight.place_of(key, 7);
+                handed_out += 1;
+            }
+            foresight.hear(Event::Ended { process: 1, list: &[Ended { key, written: false }] });
+            places[slot as usize] = foresight.place_of(key, 7);
+            let now = (0..CONTENTS).map(|slot| foresight.place_of(Key::new(slot, 0), 7));
+            assert!(now.eq(places.iter().copied()), "operation {operation}");
+        }
+        assert!(foresight.report().expert > 0 && handed_out > 64, "the leader has changed: {handed_out}");
+        assert_eq!(foresight.check(), Ok(()));
+    }
 }

@@ -68,3 +68,18 @@ fn a_sum_that_drifts_is_found() {
     front.marks[0].missing_at = Some(40);
     assert!(front.check().is_err(), "the missing");
 }
+
+#[test]
+fn a_departure_is_looked_for_no_longer_than_an_operation_may_look() {
+    let (_, recall, mut front) = two_streams();
+    let ahead = recall.ahead().expect("it came as foreseen");
+    let candidate = Candidate { key: Key::new(0, 0), resident: 100, next: 36, unripe: 0 };
+    front.needs = vec![70, 0, 0, 0];
+    let clear = Some(Wanted::Clear { key: Key::new(0, 0), pages: 70 });
+    front.looks_left = 4;
+    assert_eq!((front.departure(&ahead, &candidate, 0, 100), front.looks_left), (clear, 0));
+    assert_eq!(front.departure(&ahead, &candidate, 0, 100), None, "nothing is left to look");
+    front.needs[0] = 100;
+    let clear = Some(Wanted::Clear { key: Key::new(0, 0), pages: 100 });
+    assert_eq!(front.departure(&ahead, &candidate, 0, 100), clear, "more is not asked for, whatever comes then");
+}
