@@ -46,7 +46,7 @@
 //! It drops no content: a forecast ranks, and whether content is copied out is VidMm's rule alone. It has no clock, no floating point, no hash
 //! map with a random state. It allocates memory where a table grows, where an offset is adopted, and where a repetition is planned. All
 //! streams of a segment together keep what one alone may (2^20 operations and uses, about 100 MiB; one of many at least 2^12), and a stream
-//! plans at most eight uses for each one that it names.
+//! plans at most eight uses for each operation and each use that it names.
 //!
 //! # Modules
 //! `event` and `report` are the border's words; `foresight` is the door. `subject` holds what is true of each allocation now, `trail` where it

@@ -30,7 +30,7 @@ const KEPT_TOTAL: usize = 1 << 20;
 const KEPT_MIN: usize = 1 << 12;
 /// Uses of one list that an allocation's is compared with.
 const COMPARED_MAX: usize = 256;
-/// Uses that are planned for each one heard, at most; what is not spent is kept up to so many heard.
+/// Uses that are planned for each operation and each use heard, at most; what is not spent is kept up to so many heard.
 const PLANNED_PER_USE: u64 = 8;
 const UNSPENT_MAX: u64 = 1 << 16;
 /// How often is planned: what the first repetition left is not what a later one leaves.
