@@ -27,7 +27,7 @@ use crate::paging::merge_points;
 use crate::slab::{AllocationId, DeviceId, Slab, SpaceId};
 pub use postponed::EvictFlags;
 pub(crate) use postponed::Postponed;
-use turn::KnownTurn;
+use turn::{Holder, KnownTurn};
 pub use turn::NextResume;
 
 /// A suspension.
@@ -147,7 +147,7 @@ pub(crate) struct Devices<F> {
     /// The last answer about the next turn, valid while only time passes.
     known_turn: Option<KnownTurn>,
     /// The process that has its turn, where processes take turns although every list fits.
-    holder: Option<SpaceId>,
+    holder: Option<Holder>,
 }
 
 impl<F: Copy + Eq> Devices<F> {

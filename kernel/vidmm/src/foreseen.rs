@@ -179,6 +179,11 @@ impl Foreseen {
         }
     }
 
+    /// All that a refused call must leave as it was, of one segment.
+    pub fn state(&self, segment: SegmentId) -> impl std::fmt::Debug + '_ {
+        (self.at(segment), self.lists)
+    }
+
     /// Frames of a segment that what is no subject has.
     pub fn outside(&self, segment: SegmentId) -> u64 {
         self.at(segment).map_or(0, |planned| planned.outside)

@@ -46,13 +46,13 @@ impl<F: Copy + Eq + Debug> Devices<F> {
         self.iter().map(|(_, known)| known.postponed.iter().filter(of).count()).sum()
     }
 
-    /// The state of each device that a refused call must leave as it was, and the line.
+    /// The state of each device that a refused call must leave as it was; the line, and the process that has its turn.
     pub(crate) fn state(&self) -> (impl Iterator<Item = (DeviceId, impl Debug + '_)>, impl Debug + '_) {
         let devices = self.iter().map(|(id, device)| {
-            let lists = (device.space, &device.counts, &device.owned, device.suspended);
+            let lists = (device.space, &device.counts, &device.owned, device.suspended, device.turn_pages);
             (id, (lists, &device.last_uses, &device.postponed))
         });
-        (devices, &self.line)
+        (devices, (&self.line, &self.holder))
     }
 }
 

@@ -23,6 +23,16 @@ pub(super) struct KnownTurn {
     stamp: [u64; 3],
 }
 
+/// The process that has its turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder {
+    space: SpaceId,
+    /// When its turn ends, whatever its devices do.
+    end_ns: u64,
+    /// Its content is on its way: the turn counts from when the first of its devices runs.
+    awaits_content: bool,
+}
+
 impl<F: Copy + Eq> Devices<F> {
     /// A running device stands at the end of the line.
     pub fn stand_in_line(&mut self, device: DeviceId, tick: u64) {
@@ -48,7 +58,12 @@ impl<F: Copy + Eq> Devices<F> {
 
     /// The process that has its turn.
     pub fn holder(&self) -> Option<SpaceId> {
-        self.holder
+        self.holder.map(|holder| holder.space)
+    }
+
+    /// When its turn ends; 0: no process has one.
+    pub fn turn_end_ns(&self) -> u64 {
+        self.holder.map_or(0, |holder| holder.end_ns)
     }
 
     /// A device's turn was decided: its list names so many pages.
@@ -56,9 +71,16 @@ impl<F: Copy + Eq> Devices<F> {
         self.devices[device].turn_pages = pages;
     }
 
-    /// A process has its turn from now on.
-    pub fn hold(&mut self, space: SpaceId) {
-        self.holder = Some(space);
+    /// A process has its turn from now on, until this time. `awaits_content`: the first of its devices that runs says when it ends.
+    pub fn hold(&mut self, space: SpaceId, end_ns: u64, awaits_content: bool) {
+        self.holder = Some(Holder { space, end_ns, awaits_content });
+    }
+
+    /// A device of this process runs, and its turn lasts until this time. That counts once a turn: a later device prolongs nothing.
+    pub fn count_turn_until(&mut self, space: SpaceId, end_ns: u64) {
+        if let Some(holder) = self.holder.as_mut().filter(|holder| holder.space == space && holder.awaits_content) {
+            (holder.end_ns, holder.awaits_content) = (end_ns, false);
+        }
     }
 
     /// The devices of a process that run and had something to run at this time or later.

@@ -57,7 +57,7 @@ impl<F: Copy + Eq + Debug> VidMm<F> {
         self.spaces.iter().for_each(|(id, value)| digest.add("addresses of", &id, value));
         for segment in self.segments.all() {
             digest.add("segment", &segment.id, &segment.state());
-            digest.add("foreseen of", &segment.id, &self.foreseen.of(segment.id));
+            digest.add("foreseen of", &segment.id, &self.foreseen.state(segment.id));
         }
         digest.add("system pages", &"", &self.system.state());
         for (space, terms) in self.processes.state() {

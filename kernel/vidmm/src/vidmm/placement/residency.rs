@@ -105,6 +105,9 @@ impl<F: Copy + Eq> VidMm<F> {
             self.suspend_now(device, &mut batch);
             return Ok(self.finish(batch, false));
         }
+        if !waits {
+            self.claim_turn(device);
+        }
         if plan.is_empty() {
             return Ok(None);
         }

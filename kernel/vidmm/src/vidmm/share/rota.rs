@@ -8,7 +8,8 @@
 //!
 //! What holds: only a process that fits alone takes turns, and only with one that fits alone; a holder that is idle, suspended or gone holds up
 //! no process; the planner never says who is next, the line does. A turn lasts some times as long as bringing all of the process's
-//! content, so most of the time goes into work.
+//! content, so most of the time goes into work, and at most a fixed number of quanta beyond what its list alone is worth. Its end is set when
+//! it begins: no device that the process makes or resumes meanwhile moves it.
 
 use foresight::{Event, Turn};
 
@@ -17,20 +18,19 @@ use crate::slab::{DeviceId, Key as _, SpaceId};
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// Whether a running device's list has to wait for its process's turn. If no other process has one, this one has it from now on.
-    pub(crate) fn stands_back(&mut self, device: DeviceId) -> bool {
-        if !self.foreseen.is_on() || !self.policy.suspend_others {
-            return false;
-        }
-        let space = self.devices[device].space();
-        if self.holder_beside(space).is_some() {
-            return true;
-        }
+    /// Whether a running device's list has to wait for its process's turn.
+    pub(crate) fn stands_back(&self, device: DeviceId) -> bool {
+        self.takes_turns() && self.holder_beside(self.devices[device].space()).is_some()
+    }
+
+    /// A running device's list was taken, and did not stand back: its process has its turn from now on, unless one that has something to run
+    /// has it already.
+    pub(crate) fn claim_turn(&mut self, device: DeviceId) {
         let then = self.busy_since_ns();
-        if self.devices.holder().is_none_or(|holder| self.devices.busy_of(holder, then).next().is_none()) {
-            self.devices.hold(space);
+        let is_busy = |holder| self.devices.busy_of(holder, then).next().is_some();
+        if self.takes_turns() && !self.devices.holder().is_some_and(is_busy) {
+            self.give_turn(self.devices[device].space(), false);
         }
-        false
     }
 
     /// When the turn ends that a suspended device has to wait for; `None`: it waits for none.
@@ -38,10 +38,8 @@ impl<F: Copy + Eq> VidMm<F> {
         if !self.foreseen.is_on() {
             return None;
         }
-        let holder = self.holder_beside(self.devices[device].space())?;
-        let since =
-            self.devices.busy_of(holder, self.busy_since_ns()).map(|(_, known)| known.active_since_ns()).max()?;
-        let end = since.saturating_add(self.policy.residency_quantum_ns);
+        self.holder_beside(self.devices[device].space())?;
+        let end = self.devices.turn_end_ns();
         (end > self.clock.now_ns()).then_some(end)
     }
 
@@ -61,27 +59,43 @@ impl<F: Copy + Eq> VidMm<F> {
                 self.suspend_now(device, batch);
             }
         }
-        if self.devices.holder() == Some(space) {
+        if self.devices.holder() != Some(space) {
+            self.give_turn(space, true);
+        }
+    }
+
+    /// How long a turn lasts that is worth its switch, where bringing the device's list took so long: some times as long as bringing all of
+    /// its process's content, and where that is only inferred from the list, at most [`TURN_QUANTA_MAX`].
+    pub(crate) fn worth_ns(&self, device: DeviceId, switch_ns: u64) -> u64 {
+        let worth_ns = switch_ns.saturating_mul(self.policy.turn_worth);
+        let listed = self.devices[device].turn_pages();
+        let footprint = self.foreseen.footprint(self.process_number(device));
+        if !self.foreseen.is_on() || listed == 0 || footprint <= listed {
+            return worth_ns;
+        }
+        let whole_ns = u128::from(worth_ns) * u128::from(footprint) / u128::from(listed);
+        let most_ns = self.policy.residency_quantum_ns.saturating_mul(TURN_QUANTA_MAX);
+        u64::try_from(whole_ns).unwrap_or(u64::MAX).min(most_ns).max(worth_ns)
+    }
+
+    /// A process has its turn from now on: the planner hears so, and takes the others' content first.
+    fn give_turn(&mut self, space: SpaceId, awaits_content: bool) {
+        let before = self.devices.holder();
+        let end_ns = self.clock.now_ns().saturating_add(self.policy.residency_quantum_ns);
+        self.devices.hold(space, end_ns, awaits_content);
+        if before == Some(space) {
             return;
         }
-        self.devices.hold(space);
-        let process = self.process_number(device);
+        let next = [Turn { process: space.parts().0, from_ns: 0, for_ns: 0 }];
         for segment in self.foreseen.planned().iter() {
-            self.foreseen.hear(segment, Event::Order { next: &[Turn { process, from_ns: 0, for_ns: 0 }] });
+            self.foreseen.hear(segment, Event::Order { next: &next });
             self.rank_changed(segment);
         }
     }
 
-    /// How long bringing all of a process's content takes, where bringing a device's list took so long.
-    pub(crate) fn whole_switch_ns(&self, device: DeviceId, switch_ns: u64) -> u64 {
-        let listed = self.devices[device].turn_pages();
-        let footprint = self.foreseen.footprint(self.process_number(device));
-        if !self.foreseen.is_on() || listed == 0 || footprint <= listed {
-            return switch_ns;
-        }
-        // CAST: at most the factor times 64 bits, and cut there.
-        let whole = u128::from(switch_ns) * u128::from(footprint) / u128::from(listed.max(footprint / WHOLE_MAX));
-        u64::try_from(whole).unwrap_or(u64::MAX)
+    /// Whether processes whose lists fit take turns at all.
+    fn takes_turns(&self) -> bool {
+        self.foreseen.is_on() && self.policy.suspend_others
     }
 
     /// A process that had something to run at this time or later keeps its turn: between two steps it has nothing for a moment.
@@ -98,5 +112,5 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 }
 
-/// All content takes at most so many times as long as a list: a list may name next to nothing.
-const WHOLE_MAX: u64 = 64;
+/// Quanta that a turn lasts at most by what its process's content takes to come: a list may name next to nothing, and wait for long.
+const TURN_QUANTA_MAX: u64 = 50;

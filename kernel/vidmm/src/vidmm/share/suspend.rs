@@ -202,9 +202,11 @@ impl<F: Copy + Eq> VidMm<F> {
     /// that most of the time goes into its work.
     pub fn turn_began(&mut self, device: DeviceId, now_ns: u64, switch_ns: u64) {
         self.set_time(now_ns);
-        let worth_ns = self.whole_switch_ns(device, switch_ns).saturating_mul(self.policy.turn_worth);
-        let longer_ns = worth_ns.saturating_sub(self.policy.residency_quantum_ns);
-        self.devices.count_turn_from(device, self.clock.now_ns().saturating_add(longer_ns));
+        let quantum_ns = self.policy.residency_quantum_ns;
+        let longer_ns = self.worth_ns(device, switch_ns).saturating_sub(quantum_ns);
+        let from_ns = self.clock.now_ns().saturating_add(longer_ns);
+        self.devices.count_turn_from(device, from_ns);
+        self.devices.count_turn_until(self.devices[device].space(), from_ns.saturating_add(quantum_ns));
     }
 
     /// Whether these last uses may belong to queued work of a suspended device.

@@ -80,3 +80,72 @@ fn who_has_nothing_left_to_run_holds_up_no_process() {
     let work = mm.resume(b).expect("room").expect("it moves");
     assert_eq!(work.suspends, [], "what is idle is not stopped");
 }
+
+#[test]
+fn a_holder_that_makes_devices_again_and_again_prolongs_no_turn() {
+    // spec: memory §8.6
+    let (mut mm, [a, b], [x, y]) = two(48);
+    let quantum = mm.policy.residency_quantum_ns;
+    mm.set_time(quantum);
+    for value in 0..2 {
+        uses(&mut mm, a, x[value as usize], value);
+    }
+    uses(&mut mm, b, y[0], 1);
+    let _ = mm.make_resident(b, &[y[1]]).expect("alone it fits");
+    assert!(mm.is_suspended(b));
+    mm.set_time(quantum + quantum / 2);
+    let _ = mm.create_device(mm.space_of(a));
+    assert_eq!(mm.next_to_resume(quantum + quantum / 2), NextResume::At(2 * quantum), "as before");
+    let again = mm.create_device(mm.space_of(a));
+    mm.turn_began(again, quantum + quantum / 2, quantum);
+    assert_eq!(mm.next_to_resume(2 * quantum), NextResume::Resume(b));
+}
+
+#[test]
+fn a_turn_is_as_long_as_its_content_is_worth_and_no_longer_than_fifty_quanta() {
+    // spec: memory §8.6
+    for (switches, lasts) in [(1, 8), (10, 50), (20, 80)] {
+        let (mut mm, [a, b], [x, y]) = two(48);
+        let quantum = mm.policy.residency_quantum_ns;
+        mm.set_time(quantum);
+        for value in 0..2 {
+            uses(&mut mm, a, x[value as usize], value);
+        }
+        uses(&mut mm, b, y[0], 1);
+        let _ = mm.make_resident(b, &[y[1]]).expect("alone it fits");
+        mm.set_time(2 * quantum);
+        let _ = mm.resume(b).expect("its turn").expect("it moves");
+        assert!(mm.is_suspended(a));
+        mm.turn_began(b, 2 * quantum, switches * quantum);
+        assert_eq!(mm.next_to_resume(2 * quantum), NextResume::At((2 + lasts) * quantum), "{switches} quanta to come");
+    }
+}
+
+#[test]
+fn a_refused_list_gives_its_process_no_turn() {
+    let (mut mm, [a, b], [x, _]) = two(48);
+    let more = create(&mut mm, a, 60, &[VRAM]);
+    let before = mm.state_digest();
+    assert!(mm.make_resident(a, &[x[0], x[1], more]).is_err(), "108 pages do not fit");
+    assert_eq!(mm.state_digest().differences(&before), Vec::<String>::new());
+    assert_eq!(mm.devices.holder(), None);
+    uses(&mut mm, b, x[0], 1);
+    assert_eq!(mm.devices.holder(), Some(mm.space_of(b)));
+}
+
+#[test]
+fn the_content_of_the_process_that_has_its_turn_goes_last_from_its_first_list_on() {
+    // spec: memory §8.2
+    let (mut mm, [a, b], [x, y]) = two(32);
+    let quantum = mm.policy.residency_quantum_ns;
+    uses(&mut mm, b, y[0], 1);
+    assert_eq!(mm.devices.holder(), Some(mm.space_of(b)));
+    mm.set_device_idle(b, true);
+    mm.set_time(2 * quantum);
+    uses(&mut mm, a, x[0], 1);
+    assert_eq!(mm.devices.holder(), Some(mm.space_of(a)), "the other one has nothing to run");
+    mm.set_device_idle(b, false);
+    uses(&mut mm, b, y[0], 2);
+    let order: Vec<AllocationId> = mm.segment(VRAM).victims().lazily_evicted().collect();
+    assert_eq!(order, [y[0], x[0]], "although the other one's was used later");
+}
