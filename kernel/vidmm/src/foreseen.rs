@@ -56,6 +56,12 @@ pub(crate) struct Told {
     pub paged_out: u64,
     /// The last list that named it: each list names an allocation once.
     pub list: u64,
+    /// How often that list names it.
+    pub times: u64,
+    /// As a subject: lists told whose end is not told. 0 exactly if no device lists it.
+    pub open: u64,
+    /// Work of an end that is not told yet may have written it.
+    pub written: bool,
 }
 
 impl Foreseen {
@@ -110,10 +116,16 @@ impl Foreseen {
         self.at_mut(segment)?.foresight.changed().map(id_of)
     }
 
-    /// The allocation that loses pages where `first` stands first, and how many of `pages`.
-    pub fn victim(&mut self, segment: SegmentId, first: AllocationId, pages: u64) -> (AllocationId, u64) {
+    /// The allocation that loses pages where `first` stands first, and how many of `pages`: another one only if it `may`.
+    pub fn victim(
+        &mut self,
+        segment: SegmentId,
+        first: AllocationId,
+        pages: u64,
+        may: impl Fn(AllocationId) -> bool,
+    ) -> (AllocationId, u64) {
         let Some(planned) = self.at_mut(segment) else { return (first, pages) };
-        match planned.foresight.victim(key_of(first), pages) {
+        match planned.foresight.victim_among(key_of(first), pages, |key| may(id_of(key))) {
             Victim::Planned { pages: most } => (first, most.clamp(1, pages)),
             Victim::Follow { key, pages: most } => (id_of(key), most.clamp(1, pages)),
         }

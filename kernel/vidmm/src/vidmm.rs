@@ -199,6 +199,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn destroy_device(&mut self, device: DeviceId, last_use: &[FencePoint<F>]) {
         for (id, count) in self.devices.clear(device) {
             self.remove_holder(id, device);
+            self.foresee_leave(device, id);
             self.release(id, count, last_use);
         }
         let (space, nth) = self.devices.end(device);

@@ -14,6 +14,7 @@ mod failures;
 mod fetch;
 mod flags;
 mod flushes;
+mod foreseen;
 mod forms;
 mod hidden;
 mod invariants;

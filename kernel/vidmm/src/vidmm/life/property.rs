@@ -108,7 +108,9 @@ impl<F: Copy + Eq> VidMm<F> {
             }
             self.withdraw(id, Cause::Property, &mut batch);
         }
+        self.foresee_home(id, &info);
         self.allocations[id].info = info;
+        self.tell(id);
         Ok(self.finish(batch, false))
     }
 

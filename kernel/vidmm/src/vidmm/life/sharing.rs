@@ -22,6 +22,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut batch = self.works.begin();
         if let Some(count) = self.devices.unlist(device, id) {
             self.remove_holder(id, device);
+            self.foresee_leave(device, id);
             self.release(id, count, &[]);
         }
         if self.devices.drop_postponed(device, id) {

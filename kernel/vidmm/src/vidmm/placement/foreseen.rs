@@ -5,12 +5,13 @@
 //! else with pages in the segment makes its room smaller: what is pinned, locked, or would rather lie elsewhere. Content of the dead and of
 //! offers does neither: it goes before any subject.
 
+use ddi::AllocationInfo;
 use foresight::{Ended, Event, Item, Moved, Report};
-use wddm_types::SegmentId;
+use wddm_types::{PAGE_BYTES, SegmentId};
 
 use crate::allocation::{Allocation, Placement};
 use crate::device::EvictFlags;
-use crate::foreseen::{Told, key_of};
+use crate::foreseen::{Told, id_of, key_of};
 use crate::rank::{Rank, is_lazy};
 use crate::slab::{AllocationId, DeviceId, Key, SpaceId};
 use crate::vidmm::VidMm;
@@ -40,6 +41,7 @@ impl<F: Copy + Eq> VidMm<F> {
                     continue;
                 }
                 allocation.told.list = number;
+                allocation.told.open += 1;
                 items.push(Item {
                     key: key_of(id),
                     pages: allocation.pages,
@@ -47,8 +49,8 @@ impl<F: Copy + Eq> VidMm<F> {
                     has_content: !allocation.valid.is_empty(),
                 });
             }
-            let new = |item: &&Item| !self.allocations[id_of(item)].told.subject;
-            let new: Vec<AllocationId> = items.iter().filter(new).map(id_of).collect();
+            let ids = items.iter().map(|item| id_of(item.key));
+            let new: Vec<AllocationId> = ids.filter(|id| !self.allocations[*id].told.subject).collect();
             for &id in &new {
                 let told = &mut self.allocations[id].told;
                 let before = told.outside.take();
@@ -74,17 +76,74 @@ impl<F: Copy + Eq> VidMm<F> {
             let (number, items, mut ended) = self.foreseen.begin_list();
             for &id in list {
                 let allocation = &mut self.allocations[id];
-                let subject = allocation.told.subject && allocation.first_segment() == segment;
-                if subject && allocation.told.list != number {
-                    allocation.told.list = number;
+                if !allocation.told.subject || allocation.first_segment() != segment {
+                    continue;
+                }
+                let told = &mut allocation.told;
+                if told.list != number {
+                    (told.list, told.times) = (number, 0);
                     ended.push(Ended { key: key_of(id), written });
                 }
+                told.times += 1;
             }
-            if !ended.is_empty() {
-                self.foreseen.hear(segment, Event::Ended { process, list: &ended });
-            }
+            let mut again = Vec::new();
+            ended.retain_mut(|one| self.count_end(one, &mut again));
+            self.hear_end(segment, process, &ended, again);
             self.foreseen.end_list(items, ended);
         }
+    }
+
+    /// A device's list names an allocation no more, although no Evict said so. Before what becomes a victim is ranked.
+    pub(crate) fn foresee_leave(&mut self, device: DeviceId, id: AllocationId) {
+        if !self.foreseen.is_on() || !self.allocations[id].told.subject {
+            return;
+        }
+        let (process, left) = (self.process_number(device), self.times_listed(id));
+        let allocation = &mut self.allocations[id];
+        let (segment, told) = (allocation.first_segment(), &mut allocation.told);
+        let stays = told.open.min(left).max(u64::from(left > 0));
+        let ends = told.open - stays;
+        told.open = stays;
+        self.hear_end(segment, process, &[], vec![(Ended { key: key_of(id), written: true }, ends)]);
+    }
+
+    /// Counts an Evict of the last list begun for what is told of its allocation: the last count takes with it what lists told beyond it. False: no
+    /// list told ends by it, because the list that told it named it more than once.
+    fn count_end(&mut self, ended: &mut Ended, again: &mut Vec<(Ended, u64)>) -> bool {
+        let id = id_of(ended.key);
+        let listed = self.times_listed(id);
+        let told = &mut self.allocations[id].told;
+        debug_assert!(told.times <= listed, "{id:?} is evicted {} times, and listed {listed} times", told.times);
+        let ends = if told.times == listed { told.open } else { told.open.saturating_sub(1).min(1) };
+        told.open -= ends;
+        told.written |= ended.written;
+        if ends == 0 {
+            return false;
+        }
+        ended.written = std::mem::take(&mut told.written);
+        if ends > 1 {
+            again.push((*ended, ends - 1));
+        }
+        true
+    }
+
+    /// Tells ends, each allocation once at a time.
+    fn hear_end(&mut self, segment: SegmentId, process: u32, ended: &[Ended], mut again: Vec<(Ended, u64)>) {
+        if !ended.is_empty() {
+            self.foreseen.hear(segment, Event::Ended { process, list: ended });
+        }
+        again.retain(|(_, times)| *times > 0);
+        while !again.is_empty() {
+            let list: Vec<Ended> = again.iter().map(|(ended, _)| *ended).collect();
+            self.foreseen.hear(segment, Event::Ended { process, list: &list });
+            again.iter_mut().for_each(|(_, times)| *times -= 1);
+            again.retain(|(_, times)| *times > 0);
+        }
+    }
+
+    /// How often lists name an allocation, without the evicts that wait.
+    pub(crate) fn times_listed(&self, id: AllocationId) -> u64 {
+        self.allocations[id].holders.iter().map(|device| self.devices.count(*device, id)).sum()
     }
 
     /// An allocation's owner destroys it: it is no subject from now on, whatever becomes of its pages.
@@ -94,9 +153,9 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let allocation = &mut self.allocations[id];
         let told = std::mem::replace(&mut allocation.told, Told { died: true, ..Told::default() });
-        let segment = allocation.first_segment();
         self.foreseen.stands_outside(told.outside, None);
-        if told.subject {
+        // Where it was planned before it went elsewhere, its process's footprint has it still.
+        for segment in self.foreseen.planned().iter() {
             self.foreseen.hear(segment, Event::Died { key: key_of(id) });
         }
     }
@@ -106,6 +165,22 @@ impl<F: Copy + Eq> VidMm<F> {
         let allocation = &self.allocations[id];
         if self.foreseen.is_on() && allocation.told.subject {
             self.foreseen.hear(allocation.first_segment(), Event::Dropped { key: key_of(id) });
+        }
+    }
+
+    /// What it may prefer changes: where it was planned, it is no subject any more. `info` is what it will be.
+    pub(crate) fn foresee_home(&mut self, id: AllocationId, info: &AllocationInfo) {
+        if !self.foreseen.is_on() {
+            return;
+        }
+        let allocation = &mut self.allocations[id];
+        let home = allocation.first_segment();
+        let before = std::mem::replace(&mut allocation.info, *info);
+        let moves = allocation.first_segment() != home;
+        allocation.info = before;
+        if moves && allocation.told.subject {
+            allocation.told = Told { list: allocation.told.list, ..Told::default() };
+            self.foreseen.hear(home, Event::Elsewhere { key: key_of(id) });
         }
     }
 
@@ -153,13 +228,14 @@ impl<F: Copy + Eq> VidMm<F> {
             return (first, pages);
         }
         let resident = self.allocations[first].resident_pages();
-        let (victim, most) = self.foreseen.victim(segment, first, pages.min(resident));
-        let standing = self.allocations.get(victim).and_then(|known| known.standing);
-        let beside = standing.filter(|standing| standing.segment == segment).and_then(|standing| standing.rank);
-        match beside {
-            Some(beside) if (beside.tier, beside.priority) == (rank.tier, rank.priority) => (victim, most),
-            _ => (first, pages),
-        }
+        let beside = |other: AllocationId| {
+            let standing = self.allocations.get(other).and_then(|known| known.standing);
+            let beside = standing.filter(|standing| standing.segment == segment).and_then(|standing| standing.rank);
+            beside.is_some_and(|beside| (beside.tier, beside.priority) == (rank.tier, rank.priority))
+        };
+        let (victim, most) = self.foreseen.victim(segment, first, pages.min(resident), beside);
+        // What goes leaves in whole pages of the segment.
+        (victim, most.next_multiple_of(self.segment(segment).page_bytes() / PAGE_BYTES))
     }
 
     /// Ranks anew what the planner ranks otherwise than before.
@@ -207,8 +283,4 @@ impl<F> Allocation<F> {
         // CAST: folded to 16 bits; only equality counts.
         (of(self.info.supported_segments.0) ^ of(self.info.flags.bits()).rotate_left(5)) as u16
     }
-}
-
-fn id_of(item: &Item) -> AllocationId {
-    AllocationId::new(item.key.slot(), item.key.generation())
 }

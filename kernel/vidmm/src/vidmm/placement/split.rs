@@ -282,6 +282,7 @@ impl<F: Copy + Eq> VidMm<F> {
             "a portion goes from {begin} to {next} of {all} uses"
         );
         let needs: Vec<AllocationId> = needs.into_iter().collect();
+        self.foresee_use(device, &needs);
         for &id in &needs {
             self.count_up(device, id);
         }
