@@ -7,6 +7,8 @@
 //! Between the turns of a machine a time is set exactly while there is a reason to look: each look clears its own, and sets it again where
 //! the reason stays.
 
+use std::collections::VecDeque;
+
 /// How often the kernel looks for changes that no call or interrupt tells of: a suspended device that got work by doorbell, a process
 /// that is still over its budget.
 const LOOK_AGAIN_NS: u64 = 20_000_000;
@@ -22,6 +24,8 @@ pub struct Turns {
     trim_ns: Option<u64>,
     /// When content may next move to where it would rather be.
     promote_ns: Option<u64>,
+    /// Works ahead of need that the ring was not past when it was asked last, the first queued first.
+    ahead: VecDeque<u64>,
     /// Nothing has happened in this turn of the machine but that time has passed.
     by_clock: bool,
 }
@@ -56,6 +60,18 @@ impl Turns {
         debug_assert!(self.resume_ns.is_some_and(|at| at > now_ns), "a turn is decided again later than {now_ns}");
     }
 
+    /// How many works ahead of need the ring is not past, of which `done` is the last that it is past.
+    pub fn ahead_of(&mut self, done: u64) -> usize {
+        while self.ahead.pop_front_if(|work| *work <= done).is_some() {}
+        self.ahead.len()
+    }
+
+    /// One was queued: it ends with the last that the ring has queued.
+    pub fn works_ahead(&mut self, queued: u64) {
+        debug_assert!(self.ahead.back().is_none_or(|last| *last <= queued), "{queued} comes behind {:?}", self.ahead);
+        self.ahead.push_back(queued);
+    }
+
     /// Arms the trims while there is a reason for them.
     pub fn arm_trims(&mut self, now_ns: u64, has_reason: bool) {
         if !has_reason {
@@ -74,5 +90,19 @@ impl Turns {
     /// Content would rather be elsewhere, and the kernel tries again.
     pub fn promote_again(&mut self, now_ns: u64) {
         self.promote_ns = Some(now_ns + PROMOTE_AGAIN_NS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn works_ahead_count_until_the_ring_is_past_them() {
+        let mut turns = Turns::default();
+        for queued in [3, 5, 6] {
+            turns.works_ahead(queued);
+        }
+        assert_eq!([2, 3, 5, 5, 9].map(|done| turns.ahead_of(done)), [3, 2, 1, 1, 0]);
     }
 }

@@ -27,8 +27,8 @@ use crate::paging::merge_points;
 use crate::slab::{AllocationId, DeviceId, Slab, SpaceId};
 pub use postponed::EvictFlags;
 pub(crate) use postponed::Postponed;
-use turn::{Holder, KnownTurn};
 pub use turn::NextResume;
+use turn::{Holder, KnownTurn};
 
 /// A suspension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

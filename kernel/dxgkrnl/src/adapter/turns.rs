@@ -21,6 +21,8 @@ use crate::store::ObjectNumber;
 const AHEAD_MAX: Pages = Pages(4096);
 /// Most works that are queued ahead in one turn of the machine.
 const WORKS_MAX: usize = 16;
+/// Most works ahead that the ring is not past: behind those the works of lists wait.
+const UNFINISHED_MAX: usize = 64;
 
 impl Adapter {
     /// A process shares memory on these terms.
@@ -104,8 +106,14 @@ impl Adapter {
             return;
         }
         for _ in 0..WORKS_MAX {
-            let Some(work) = self.vidmm.work_ahead(AHEAD_MAX.0) else { return };
+            if self.memory.turns.ahead_of(self.memory.ring.done()) >= UNFINISHED_MAX {
+                return;
+            }
+            let (sync, memory) = (&self.sync, cx.memory);
+            // A fence that has gone holds no work back.
+            let Some(work) = self.vidmm.work_ahead(AHEAD_MAX.0, &|point| sync.is_past(memory, point)) else { return };
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
+            self.memory.turns.works_ahead(self.memory.ring.queued());
         }
     }
 

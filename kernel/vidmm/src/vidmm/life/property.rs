@@ -110,7 +110,9 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         self.foresee_home(id, &info);
         self.allocations[id].info = info;
-        self.tell(id);
+        if self.foreseen.is_on() {
+            self.rerank(id);
+        }
         Ok(self.finish(batch, false))
     }
 

@@ -1,7 +1,7 @@
 //! What the planner wants ahead of need, carried out.
 
 use foresight::Wanted;
-use wddm_types::PAGE_BYTES;
+use wddm_types::{FencePoint, PAGE_BYTES};
 
 use super::world::*;
 use crate::foreseen::{Foreseen, key_of};
@@ -26,7 +26,13 @@ fn two() -> (Mm, DeviceId, AllocationId, AllocationId) {
 }
 
 fn ahead(mm: &mut Mm, wanted: Wanted) -> (u64, Option<Work<u8>>) {
-    let mut ahead = Ahead::new(VRAM, mm.works.begin());
+    ahead_at(mm, wanted, u64::MAX)
+}
+
+/// The same when fence 1 has this value.
+fn ahead_at(mm: &mut Mm, wanted: Wanted, value: u64) -> (u64, Option<Work<u8>>) {
+    let is_over = |point: &FencePoint<u8>| point.value <= value;
+    let mut ahead = Ahead::new(VRAM, mm.works.begin(), &is_over);
     let done = mm.do_ahead(wanted, 1000, &mut ahead);
     mm.check_invariants(&[]).expect("what always holds");
     (done, mm.finish(ahead.batch, false))
@@ -81,4 +87,22 @@ fn what_leaves_ahead_leaves_from_its_end_and_what_was_copied_out_before_is_dropp
     assert_eq!(mm.segment(VRAM).free_pages(), 15);
     let work = mm.make_resident(device, &[b]).expect("room");
     assert_eq!(moved(work), [(b, MoveKind::PageIn, 15, Cause::MakeResident)]);
+}
+
+#[test]
+fn what_queued_work_still_uses_stays_for_no_process_waits_for_it() {
+    // spec: memory §8.3
+    let (mut mm, device, a, b) = two();
+    for wanted in [
+        Wanted::Clear { key: key_of(b), pages: 15 },
+        Wanted::WriteBack { key: key_of(b), pages: 15 },
+        Wanted::Fetch { key: key_of(a), pages: 10, instead_of: Some(key_of(b)) },
+    ] {
+        assert_eq!(ahead_at(&mut mm, wanted, 1), (0, None), "b's last use is at 2: {wanted:?}");
+    }
+    let c = create(&mut mm, device, 30, &[VRAM]);
+    mm.doom_allocation(b, &[point(1, 9)]);
+    let wanted = Wanted::Fetch { key: key_of(c), pages: 30, instead_of: None };
+    assert_eq!(ahead_at(&mut mm, wanted, 8), (0, None), "the dead one is in use until 9");
+    assert_eq!(ahead_at(&mut mm, wanted, 9).0, 30);
 }

@@ -64,7 +64,7 @@ impl Model {
         }
         // CAST: a few.
         let (one, other) = (nth(pages as usize), nth(7 * pages as usize + 3));
-        let mut ahead = Ahead::new(VRAM, self.mm.works.begin());
+        let mut ahead = Ahead::new(VRAM, self.mm.works.begin(), &|_| true);
         let wanted = [
             Wanted::Fetch { key: one, pages, instead_of: Some(other) },
             Wanted::WriteBack { key: other, pages },
