@@ -1,7 +1,7 @@
 //! Medians, means, and ratios with their intervals. Called by every measure.
 //!
-//! The interval of a median comes from ranks alone: of n sorted ratios those at `n/2 ± 0.98·√n` hold the true median between them 95 times
-//! of 100, whatever the distribution, as long as rounds do not depend on each other. The ratios are sorted, not counted in the buckets of a
+//! The interval of a median comes from ranks alone: of n sorted ratios, counted from 1, those at `n/2 ± 0.98·√n`, rounded outwards, hold the true median
+//! between them at least 95 times of 100, whatever the distribution, as long as rounds do not depend on each other. The ratios are sorted, not counted in the buckets of a
 //! histogram: there are at most some hundred, and a bucket of a few thousandths would be wider than some intervals.
 
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ impl Ratio {
         let half_width = RANKS_A_ROOT * (rounds as f64).sqrt();
         let middle = rounds as f64 / 2.0;
         // CAST: between 0 and the number of rounds.
-        let ranks = [(middle - half_width).floor().max(0.0) as usize, (middle + half_width).ceil() as usize];
+        let ranks = [((middle - half_width).floor() - 1.0).max(0.0) as usize, (middle + half_width).ceil() as usize];
         let interval = (rounds >= INTERVAL_ROUNDS_MIN).then(|| ranks.map(|rank| ratios[rank.min(rounds - 1)]));
         Ratio { value: ratios[(rounds - 1) / 2], interval, rounds }
     }
@@ -113,12 +113,12 @@ mod tests {
 
     #[test]
     fn the_interval_is_of_ranks_and_few_rounds_have_none() {
-        // 31 rounds, 1 to 31 in another order: ranks 10.04 down and 20.96 up.
+        // 31 rounds, 1 to 31 in another order: ranks 10.04 down and 20.96 and one up.
         let ratio = Ratio::of_rounds((0..31).map(|round| f64::from(round * 7 % 31 + 1)).collect());
-        assert_eq!(ratio, Ratio { value: 16.0, interval: Some([11.0, 22.0]), rounds: 31 });
+        assert_eq!(ratio, Ratio { value: 16.0, interval: Some([10.0, 22.0]), rounds: 31 });
         assert_eq!(Ratio::of_rounds(vec![1.0; 5]).interval, None);
         // The binomial distribution's own figure: the share of samples whose median lies between those ranks.
-        assert!(binomial_between(31, 11, 21) >= 0.95);
+        assert!(binomial_between(31, 10, 21) >= 0.95);
         assert!(binomial_between(6, 1, 5) >= 0.95);
     }
 

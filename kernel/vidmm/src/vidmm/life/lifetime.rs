@@ -164,6 +164,7 @@ impl<F: Copy + Eq> VidMm<F> {
             debug_assert!(times.is_some(), "{device:?} holds {id:?}, and does not list it");
             listed += times.unwrap_or(0);
             self.remove_holder(id, device);
+            self.foresee_leave(device, id);
         }
         let allocation = &mut self.allocations[id];
         debug_assert_eq!(allocation.count, listed, "{id:?} counts what its holders list");
