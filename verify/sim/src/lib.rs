@@ -17,7 +17,7 @@
 //! processes have work on two adapters ([`run_crossing`]); from seed 9500 on another of them has one in which they have displays
 //! ([`run_displays`]). From seed 12000 on every fourth kernel lends its processes what they see, so that locks of video memory begin and
 //! end at turns of the paging ring. From seed 13000 on a third of the thirteen has a world beside it in which CPUs wait for what queues of
-//! all devices signal, while the driver is late with its interrupts ([`run_waiters`]).
+//! all devices signal, while the driver is late with its interrupts ([`run_waiters`]). From seed 15000 on three in ten kernels plan their evictions.
 //!
 //! # What is checked, all the time
 //! | checker | rule |

@@ -32,6 +32,8 @@ const MIB: u64 = 1 << 20;
 const NEIGHBOURS: u64 = 0x6e65_6967_6862_6f75;
 /// Steps of the neighbours in all.
 const NEIGHBOURS_STEPS: u64 = 300;
+/// From this seed on kernels plan their evictions: the worlds before have hashes that are pinned.
+const PLANNED_FROM: u64 = 15_000;
 /// Turns after which a world that has not come to its end never will.
 const TURNS_MAX: u64 = 100_000;
 /// Turns that a reached wait may stay unanswered: interrupts are carried to the kernel within one.
@@ -103,7 +105,7 @@ impl World {
         let sleeps = sleeps(seed, kind);
         let habits = Habits { looks: takers.any() || sleeps, ..kind.habits() };
         config.vram_bytes = (256 << 10) << random.below(4);
-        if Random::new(!seed.rotate_left(21)).chance(30) {
+        if seed >= PLANNED_FROM && Random::new(!seed.rotate_left(21)).chance(30) {
             config.memory_policy.eviction = Eviction::Planner;
         }
         config.page_table_bytes = page_table_bytes(seed, kind, config.profile.shape);
