@@ -58,7 +58,7 @@ pub(crate) struct Told {
     pub list: u64,
     /// How often that list names it.
     pub times: u64,
-    /// As a subject: lists told whose end is not told. 0 if no device lists it, but for orders of calls in which an Evict waits.
+    /// As a subject: lists told whose end is not told. 0 exactly if no device lists it.
     pub open: u64,
     /// Work of an end that is not told yet may have written it.
     pub written: bool,

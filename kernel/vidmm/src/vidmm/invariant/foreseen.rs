@@ -17,6 +17,10 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
                     false => told.died || told.outside == allocation.outside(),
                 };
                 ensure(sound, "foreseen", || format!("{id:?} was told as {told:?}"))?;
+                let listed = self.times_listed(id);
+                ensure(!told.subject || (told.open > 0) == (listed > 0), "foreseen", || {
+                    format!("{id:?} stands {listed} times on lists, and was told as {told:?}")
+                })?;
             }
             let known = self.foreseen.outside(segment);
             ensure(known == outside, "foreseen", || {

@@ -37,7 +37,9 @@ impl<F: Copy + Eq> VidMm<F> {
             let (number, mut items, ended) = self.foreseen.begin_list();
             for &id in list {
                 let allocation = &mut self.allocations[id];
-                if allocation.told.list == number || allocation.first_segment() != segment || !allocation.is_subject() {
+                // A lock tells nothing: what it finds a subject stays one, and its lists count.
+                let subject = allocation.told.subject || allocation.is_subject();
+                if allocation.told.list == number || allocation.first_segment() != segment || !subject {
                     continue;
                 }
                 allocation.told.list = number;
@@ -101,8 +103,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let (process, left) = (self.process_number(device), self.times_listed(id));
         let allocation = &mut self.allocations[id];
         let (segment, told) = (allocation.first_segment(), &mut allocation.told);
-        let stays = told.open.min(left).max(u64::from(left > 0));
-        let ends = told.open.saturating_sub(stays);
+        debug_assert!(told.open > 0 || left == 0, "a list of {id:?} was not told: {told:?}");
+        let stays = told.open.min(left);
+        let ends = told.open - stays;
         told.open = stays;
         self.hear_end(segment, process, &[], vec![(Ended { key: key_of(id), written: true }, ends)]);
     }
@@ -113,7 +116,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let id = id_of(ended.key);
         let listed = self.times_listed(id);
         let told = &mut self.allocations[id].told;
-        let ends = if told.times >= listed { told.open } else { told.open.saturating_sub(1).min(1) };
+        debug_assert!(told.times <= listed, "lists name {id:?} {listed} times, and it ends {} times", told.times);
+        let ends = if told.times == listed { told.open } else { told.open.saturating_sub(1).min(1) };
         told.open -= ends;
         told.written |= ended.written;
         if ends == 0 {

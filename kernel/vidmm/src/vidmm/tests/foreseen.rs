@@ -5,7 +5,7 @@ use ddi::{PRIORITY_NORMAL, SegmentPreference};
 use super::world::*;
 use crate::foreseen::Foreseen;
 use crate::slab::Key as _;
-use crate::{AllocationId, Cut, DeviceId, EvictFlags, Eviction, PropertyUpdate, Use};
+use crate::{AllocationId, Cut, DeviceId, EvictFlags, Eviction, MakeResidentFlags, PropertyUpdate, Use};
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
 
@@ -64,6 +64,23 @@ fn what_one_list_named_twice_stays_on_it_until_the_second_evict() {
     evicts(&mut mm, device, &[a]);
     makes(&mut mm, device, &[small]);
     assert_eq!(lru_out(&mm), 32, "of the one that left the list longest ago");
+}
+
+#[test]
+fn what_is_locked_when_a_list_names_it_is_on_that_list() {
+    let (mut mm, [device, _], [a, _]) = two();
+    let small = create(&mut mm, device, 10, &[VRAM]);
+    let held = |mm: &mut Mm, list: &[AllocationId]| {
+        let _ = mm.make_resident_held(device, list, MakeResidentFlags::default()).expect("room");
+        mm.check_invariants(&[]).expect("the lists that hold it were told");
+    };
+    // The device is suspended, so `a` stays without content, and its lock moves nothing.
+    held(&mut mm, &[small]);
+    held(&mut mm, &[a]);
+    evicts(&mut mm, device, &[a]);
+    let _ = mm.lock(a).expect("there is system memory");
+    held(&mut mm, &[a]);
+    evicts(&mut mm, device, &[a]);
 }
 
 #[test]
