@@ -9,7 +9,6 @@ use softgpu_spec::LogSlot;
 
 use crate::*;
 
-
 /// Bytes of system memory behind virtual address `SYSTEM`: CurrentValue, MonitoredValue, another pair, and a log.
 pub(super) const CURRENT: u64 = 0x1_0000;
 pub(super) const MONITORED: u64 = CURRENT + 64;
