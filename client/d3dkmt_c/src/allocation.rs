@@ -3,14 +3,16 @@
 use d3dkmt_abi::*;
 use kmt_calls::{
     AllocationCall, AllocationInfoFlags, AllocationRequest, AllocationTarget, Call, CreateAllocationFlags,
-    CreatedAllocation, DestroyFlags, PropertyCall, Refusal, Reply, ResourceRequest, SectionRange,
+    CreatedAllocation, DestroyFlags, PropertyCall, PropertyFlags, PropertyMask, PropertyRequest, Refusal, Reply,
+    Residency, ResourceRequest, SectionRange,
 };
-use wddm_types::{NtStatus, PAGE_BYTES, RawHandle};
+use wddm_types::{NtStatus, PAGE_BYTES, RawHandle, SegmentSet};
 
 use crate::border::{Answer, Caller, ResultBuffer};
 use crate::handle::{event_or_section, handles};
 use crate::program_memory::{Given, give};
 use crate::refusal::{expect_reply, invalid};
+use crate::residency::at;
 
 /// `D3DKMTCreateAllocation`: descriptions of the first form.
 pub fn create_allocation(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEALLOCATION) -> Answer {
@@ -283,4 +285,37 @@ pub fn query_allocation_residency(caller: &Caller<'_>, arguments: &D3DKMT_QUERYA
     let statuses = expect_reply!(caller.process.call(call)?, Reply::ResidencyStatuses(statuses) => statuses);
     room.write(&statuses.iter().map(|status| *status as D3DKMT_ALLOCATIONRESIDENCYSTATUS).collect::<Vec<_>>());
     Ok(NtStatus::SUCCESS)
+}
+
+// spec: memory §2.3
+pub fn get_allocation_priority(caller: &Caller<'_>, arguments: &D3DKMT_GETALLOCATIONPRIORITY) -> Answer {
+    let D3DKMT_GETALLOCATIONPRIORITY { hDevice, hResource, phAllocationList, AllocationCount, pPriorities } =
+        *arguments;
+    let room = caller.room(pPriorities, answers_of(hResource, AllocationCount))?;
+    let target = target(caller, hResource, phAllocationList, AllocationCount)?;
+    let call = Call::Property(PropertyCall::GetAllocationPriority { device: RawHandle(hDevice), target });
+    let priorities = expect_reply!(caller.process.call(call)?, Reply::Priorities(priorities) => priorities);
+    // The priority of a resource is that of each of its allocations.
+    room.write(&priorities[..room.count().min(priorities.len())]);
+    Ok(NtStatus::SUCCESS)
+}
+
+// spec: memory §2.8
+pub fn update_allocation_property(caller: &Caller<'_>, arguments: &mut D3DDDI_UPDATEALLOCPROPERTY) -> Answer {
+    let call = Call::Property(PropertyCall::UpdateAllocationProperty {
+        paging_queue: RawHandle(arguments.hPagingQueue),
+        allocation: RawHandle(arguments.hAllocation),
+        request: PropertyRequest {
+            supported_segments: SegmentSet(arguments.SupportedSegmentSet),
+            preferred_segment: arguments.PreferredSegment.Value,
+            flags: PropertyFlags::from_bits_retain(arguments.Flags.Value),
+            mask: PropertyMask::from_bits_retain(arguments.Anonymous.PropertyMaskValue()),
+        },
+    });
+    let value = match expect_reply!(caller.process.call(call)?, Reply::Residency(residency) => residency) {
+        Residency::Resident => 0,
+        Residency::Pending { paging_fence_value } => paging_fence_value,
+    };
+    arguments.PagingFenceValue = value;
+    Ok(at(value))
 }

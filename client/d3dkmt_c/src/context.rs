@@ -2,8 +2,7 @@
 
 use d3dkmt_abi::*;
 use kmt_calls::{
-    AllocationListFlags, AllocationListItem, Call, ContextFlags, PacketCall, PatchLocationItem, PriorityCall, Refusal,
-    Reply,
+    AllocationListFlags, AllocationListItem, Call, ContextFlags, PacketCall, PatchLocationItem, Refusal, Reply,
 };
 use wddm_types::{GpuVa, NodeId, NtStatus, RawHandle};
 
@@ -194,12 +193,5 @@ pub fn submit_command(caller: &Caller<'_>, arguments: &D3DKMT_SUBMITCOMMAND) -> 
         written_primaries: primaries.iter().copied().map(RawHandle).collect(),
         private_data: caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?,
     }))?;
-    Ok(NtStatus::SUCCESS)
-}
-
-/// Hardware contexts have the same priorities.
-pub fn set_context_scheduling_priority(caller: &Caller<'_>, arguments: &D3DKMT_SETCONTEXTSCHEDULINGPRIORITY) -> Answer {
-    let (context, priority) = (RawHandle(arguments.hContext), arguments.Priority);
-    caller.process.call(Call::Priority(PriorityCall::SetContextSchedulingPriority { context, priority }))?;
     Ok(NtStatus::SUCCESS)
 }

@@ -6,6 +6,7 @@
 macro_rules! export {
     ($session:expr) => {
         $crate::functions! { [$crate::export_each] $session }
+        $crate::unsupported! { $crate::export_unsupported }
 
         /// `D3DKMTShareObjects`.
         ///
@@ -25,14 +26,53 @@ macro_rules! export {
             // SAFETY: the C caller vouches for its pointers.
             unsafe { $crate::exported::enter($session, "D3DKMTShareObjects", body) }
         }
+
+        /// `D3DKMTSetProcessSchedulingPriorityClass`. No pointers are followed.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn D3DKMTSetProcessSchedulingPriorityClass(
+            process: $crate::abi::HANDLE,
+            class: $crate::abi::D3DKMT_SCHEDULINGPRIORITYCLASS,
+        ) -> i32 {
+            let body = |caller: &$crate::exported::Caller<'_>| $crate::exported::set_process_class(caller, process, class);
+            // SAFETY: the function follows no pointer.
+            unsafe { $crate::exported::enter($session, "D3DKMTSetProcessSchedulingPriorityClass", body) }
+        }
+
+        /// `D3DKMTGetProcessSchedulingPriorityClass`.
+        ///
+        /// # Safety
+        /// The pointer, if not NULL, is good for what the declaration says during the call.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn D3DKMTGetProcessSchedulingPriorityClass(
+            process: $crate::abi::HANDLE,
+            class: *mut $crate::abi::D3DKMT_SCHEDULINGPRIORITYCLASS,
+        ) -> i32 {
+            let body = |caller: &$crate::exported::Caller<'_>| $crate::exported::get_process_class(caller, process, class);
+            // SAFETY: the C caller vouches for its pointers.
+            unsafe { $crate::exported::enter($session, "D3DKMTGetProcessSchedulingPriorityClass", body) }
+        }
+
+        /// `D3DKMTCheckExclusiveOwnership`: whether some device owns a display for itself. No pointers.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn D3DKMTCheckExclusiveOwnership() -> $crate::abi::BOOLEAN {
+            // SAFETY: the function follows no pointer.
+            let status = unsafe {
+                $crate::exported::enter($session, "D3DKMTCheckExclusiveOwnership", $crate::exported::no_exclusive_owner)
+            };
+            $crate::exported::is_owned(status)
+        }
+
+        /// `D3DKMTCloseDxCoreDevice`: the library has no descriptor that a program closes; its connection lives as long as the process.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn D3DKMTCloseDxCoreDevice() {}
     };
 }
 
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_each {
-    ($session:expr; $($kind:ident $name:ident($of:ident) $($body:ident)? $($reason:literal)?;)*) => {
-        $( $crate::export_one! { $session; $kind $name($of) $($body)? $($reason)? } )*
+    ($session:expr; $($kind:ident $name:ident($of:ident) $body:ident $($rest:literal)?;)*) => {
+        $( $crate::export_one! { $session; $kind $name($of) $body } )*
     };
 }
 
@@ -75,11 +115,19 @@ macro_rules! export_one {
             unsafe { $crate::exported::enter_finding($session, stringify!($name), arguments, $crate::exported::$body) }
         }
     };
-    ($session:expr; refuses $name:ident($of:ident) $reason:literal) => {
-        /// Not built: answers `STATUS_NOT_SUPPORTED`, whatever its argument.
-        #[unsafe(no_mangle)]
-        pub extern "C" fn $name(_arguments: *mut $crate::abi::$of) -> i32 {
-            $crate::exported::refused(stringify!($name), $reason)
-        }
+}
+
+/// The caller clears away what it passes, so that these functions need not know their parameters.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_unsupported {
+    ($($reason:literal { $($name:ident $parameters:literal;)* })*) => {
+        $($(
+            /// Not built: answers `STATUS_NOT_SUPPORTED`, whatever its arguments.
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $name() -> i32 {
+                $crate::exported::refused(stringify!($name), $reason)
+            }
+        )*)*
     };
 }

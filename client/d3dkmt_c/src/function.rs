@@ -1,12 +1,16 @@
 //! The list of functions: each exported function, its argument, and the function here that carries it out. The exports, the C header, and
 //! the table of the README are all written from it.
 
+use crate::unsupported::UNSUPPORTED;
+
 /// Whether a function is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionState {
     /// It does as its documentation says, as far as the kernel does.
     Works,
-    /// `STATUS_NOT_SUPPORTED`, and why.
+    /// It does a part of what its documentation says, and refuses the named rest.
+    Partly(&'static str),
+    /// Each use is `STATUS_NOT_SUPPORTED`, and why.
     Refuses(&'static str),
 }
 
@@ -15,6 +19,8 @@ pub enum FunctionState {
 pub struct Function {
     /// Its name in C.
     pub name: &'static str,
+    /// What it returns, as C writes it.
+    pub returns: &'static str,
     /// Its parameters as C writes them.
     pub parameters: &'static str,
     /// Whether it is built.
@@ -22,7 +28,8 @@ pub struct Function {
 }
 
 /// Calls a macro with every function: `reads` ones only read their structure, `writes` ones write into it when they succeed, `tells` ones
-/// with a refusal, too, `finds` ones are `writes` ones that answer `UNSUCCESSFUL` without a structure, `refuses` ones are not built.
+/// with a refusal, too, `finds` ones are `writes` ones that answer `UNSUCCESSFUL` without a structure. A text behind the function names what
+/// the function refuses of its documentation.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! functions {
@@ -49,6 +56,14 @@ macro_rules! functions {
             reads D3DKMTSetVidPnSourceOwner(D3DKMT_SETVIDPNSOURCEOWNER) set_vidpn_source_owner;
             reads D3DKMTCheckVidPnExclusiveOwnership(D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP) check_vidpn_exclusive_ownership;
             reads D3DKMTCheckOcclusion(D3DKMT_CHECKOCCLUSION) check_occlusion;
+            reads D3DKMTSetVidPnSourceOwner1(D3DKMT_SETVIDPNSOURCEOWNER1) set_vidpn_source_owner1;
+            reads D3DKMTSetVidPnSourceOwner2(D3DKMT_SETVIDPNSOURCEOWNER2) set_vidpn_source_owner2 "NT handles of displays";
+            writes D3DKMTSetDisplayMode(D3DKMT_SETDISPLAYMODE) set_display_mode "interlaced modes, turned displays, private formats";
+            writes D3DKMTPresent(D3DKMT_PRESENT) present "windows, rectangles, color fills, private data; a flip or a blt of a whole surface works";
+            writes D3DKMTSubmitPresentToHwQueue(D3DKMT_SUBMITPRESENTTOHWQUEUE) submit_present_to_hw_queue "as of Present, and blts; a flip works";
+            reads D3DKMTSetQueuedLimit(D3DKMT_SETQUEUEDLIMIT) set_queued_limit "the question for the limit";
+            reads D3DKMTWaitForVerticalBlankEvent(D3DKMT_WAITFORVERTICALBLANKEVENT) wait_for_vertical_blank_event;
+            reads D3DKMTWaitForVerticalBlankEvent2(D3DKMT_WAITFORVERTICALBLANKEVENT2) wait_for_vertical_blank_event2 "events beside the vertical blank";
             // Devices.
             writes D3DKMTCreateDevice(D3DKMT_CREATEDEVICE) create_device;
             reads D3DKMTDestroyDevice(D3DKMT_DESTROYDEVICE) destroy_device;
@@ -59,6 +74,8 @@ macro_rules! functions {
             reads D3DKMTDestroyAllocation(D3DKMT_DESTROYALLOCATION) destroy_allocation;
             reads D3DKMTDestroyAllocation2(D3DKMT_DESTROYALLOCATION2) destroy_allocation2;
             reads D3DKMTSetAllocationPriority(D3DKMT_SETALLOCATIONPRIORITY) set_allocation_priority;
+            reads D3DKMTGetAllocationPriority(D3DKMT_GETALLOCATIONPRIORITY) get_allocation_priority;
+            writes D3DKMTUpdateAllocationProperty(D3DDDI_UPDATEALLOCPROPERTY) update_allocation_property;
             reads D3DKMTQueryAllocationResidency(D3DKMT_QUERYALLOCATIONRESIDENCY) query_allocation_residency;
             writes D3DKMTQueryResourceInfo(D3DKMT_QUERYRESOURCEINFO) query_resource_info;
             writes D3DKMTQueryResourceInfoFromNtHandle(D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE) query_resource_info_from_nt_handle;
@@ -73,8 +90,11 @@ macro_rules! functions {
             writes D3DKMTEvict(D3DKMT_EVICT) evict;
             reads D3DKMTOfferAllocations(D3DKMT_OFFERALLOCATIONS) offer_allocations;
             writes D3DKMTReclaimAllocations2(D3DKMT_RECLAIMALLOCATIONS2) reclaim_allocations2;
+            writes D3DKMTReclaimAllocations(D3DKMT_RECLAIMALLOCATIONS) reclaim_allocations;
             writes D3DKMTRegisterTrimNotification(D3DKMT_REGISTERTRIMNOTIFICATION) register_trim_notification;
             writes D3DKMTUnregisterTrimNotification(D3DKMT_UNREGISTERTRIMNOTIFICATION) unregister_trim_notification;
+            writes D3DKMTRegisterBudgetChangeNotification(D3DKMT_REGISTERBUDGETCHANGENOTIFICATION) register_budget_change_notification;
+            reads D3DKMTUnregisterBudgetChangeNotification(D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION) unregister_budget_change_notification;
             // CPU access.
             writes D3DKMTLock(D3DKMT_LOCK) lock;
             reads D3DKMTUnlock(D3DKMT_UNLOCK) unlock;
@@ -93,6 +113,9 @@ macro_rules! functions {
             writes D3DKMTRender(D3DKMT_RENDER) render;
             reads D3DKMTSubmitCommand(D3DKMT_SUBMITCOMMAND) submit_command;
             reads D3DKMTSetContextSchedulingPriority(D3DKMT_SETCONTEXTSCHEDULINGPRIORITY) set_context_scheduling_priority;
+            writes D3DKMTGetContextSchedulingPriority(D3DKMT_GETCONTEXTSCHEDULINGPRIORITY) get_context_scheduling_priority;
+            reads D3DKMTSetContextInProcessSchedulingPriority(D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY) set_context_in_process_scheduling_priority;
+            writes D3DKMTGetContextInProcessSchedulingPriority(D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY) get_context_in_process_scheduling_priority;
             // Synchronization objects.
             writes D3DKMTCreateSynchronizationObject(D3DKMT_CREATESYNCHRONIZATIONOBJECT) create_synchronization_object;
             writes D3DKMTCreateSynchronizationObject2(D3DKMT_CREATESYNCHRONIZATIONOBJECT2) create_synchronization_object2;
@@ -103,7 +126,10 @@ macro_rules! functions {
             writes D3DKMTOpenSyncObjectNtHandleFromName(D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME) open_sync_object_nt_handle_from_name;
             reads D3DKMTWaitForSynchronizationObject(D3DKMT_WAITFORSYNCHRONIZATIONOBJECT) wait_for_synchronization_object;
             reads D3DKMTSignalSynchronizationObject(D3DKMT_SIGNALSYNCHRONIZATIONOBJECT) signal_synchronization_object;
+            reads D3DKMTWaitForSynchronizationObject2(D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2) wait_for_synchronization_object2;
+            reads D3DKMTSignalSynchronizationObject2(D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2) signal_synchronization_object2;
             reads D3DKMTWaitForSynchronizationObjectFromCpu(D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU) wait_for_synchronization_object_from_cpu;
+            writes D3DKMTCreateSyncFile(D3DKMT_CREATESYNCFILE) create_sync_file;
             reads D3DKMTSignalSynchronizationObjectFromCpu(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU) signal_synchronization_object_from_cpu;
             reads D3DKMTWaitForSynchronizationObjectFromGpu(D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU) wait_for_synchronization_object_from_gpu;
             reads D3DKMTSignalSynchronizationObjectFromGpu(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU) signal_synchronization_object_from_gpu;
@@ -148,11 +174,12 @@ macro_rules! functions {
 }
 
 macro_rules! list_each {
-    ($session:expr; $($kind:ident $name:ident($of:ident) $($body:ident)? $($reason:literal)?;)*) => {
+    ($session:expr; $($kind:ident $name:ident($of:ident) $body:ident $($rest:literal)?;)*) => {
         &[$(Function {
             name: stringify!($name),
             parameters: list_parameters!($kind $of),
-            state: list_state!($($body)? $($reason)?),
+            returns: "NTSTATUS",
+            state: list_state!($($rest)?),
         },)*]
     };
 }
@@ -167,20 +194,37 @@ macro_rules! list_parameters {
 }
 
 macro_rules! list_state {
-    ($body:ident) => {
+    () => {
         FunctionState::Works
     };
-    ($reason:literal) => {
-        FunctionState::Refuses($reason)
+    ($rest:literal) => {
+        FunctionState::Partly($rest)
     };
 }
 
 /// Those with one structure.
 pub const FUNCTIONS: &[Function] = functions! { [list_each] () };
 
-/// The one with several parameters.
-pub const SHARE_OBJECTS: Function = Function {
-    name: "D3DKMTShareObjects",
-    parameters: "UINT, CONST D3DKMT_HANDLE*, CONST OBJECT_ATTRIBUTES*, DWORD, HANDLE*",
-    state: FunctionState::Works,
-};
+/// Those whose parameters are no one structure, or that return no status.
+pub const PLAIN: &[Function] = &[
+    plain("D3DKMTShareObjects", "UINT, CONST D3DKMT_HANDLE*, CONST OBJECT_ATTRIBUTES*, DWORD, HANDLE*"),
+    Function {
+        state: FunctionState::Partly("the class of another process"),
+        ..plain("D3DKMTSetProcessSchedulingPriorityClass", "HANDLE, D3DKMT_SCHEDULINGPRIORITYCLASS")
+    },
+    Function {
+        state: FunctionState::Partly("the class of another process"),
+        ..plain("D3DKMTGetProcessSchedulingPriorityClass", "HANDLE, D3DKMT_SCHEDULINGPRIORITYCLASS*")
+    },
+    Function { returns: "BOOLEAN", ..plain("D3DKMTCheckExclusiveOwnership", "VOID") },
+    Function { returns: "VOID", ..plain("D3DKMTCloseDxCoreDevice", "VOID") },
+];
+
+const fn plain(name: &'static str, parameters: &'static str) -> Function {
+    Function { name, returns: "NTSTATUS", parameters, state: FunctionState::Works }
+}
+
+/// Every exported function.
+pub fn functions() -> impl Iterator<Item = &'static Function> {
+    FUNCTIONS.iter().chain(PLAIN).chain(UNSUPPORTED)
+}

@@ -33,6 +33,10 @@ mod keyed_mutex;
 mod lock;
 mod name;
 mod notification;
+mod ownership;
+mod packet_sync;
+mod present;
+mod priority;
 mod program_memory;
 mod question;
 mod queue;
@@ -42,10 +46,12 @@ mod resource;
 mod session;
 mod statistics;
 mod sync_object;
+mod unsupported;
 
 pub use d3dkmt_abi as abi;
-pub use function::{FUNCTIONS, Function, FunctionState, SHARE_OBJECTS};
+pub use function::{FUNCTIONS, Function, FunctionState, PLAIN, functions};
 pub use session::{OpenLink, Session};
+pub use unsupported::UNSUPPORTED;
 
 /// The items that [`export!`] alone calls.
 #[doc(hidden)]
@@ -66,7 +72,14 @@ pub mod exported {
     pub use crate::keyed_mutex::*;
     pub use crate::lock::*;
     pub use crate::name::{open_nt_handle_from_name, open_sync_object_nt_handle_from_name};
-    pub use crate::notification::{register_trim_notification, unregister_trim_notification};
+    pub use crate::notification::{
+        register_budget_change_notification, register_trim_notification, unregister_budget_change_notification,
+        unregister_trim_notification,
+    };
+    pub use crate::ownership::*;
+    pub use crate::packet_sync::*;
+    pub use crate::present::*;
+    pub use crate::priority::*;
     pub use crate::question::*;
     pub use crate::queue::*;
     pub use crate::residency::*;

@@ -1,4 +1,4 @@
-//! Trim notifications: the kernel tells the link, and a thread of ours calls the registered callbacks. The same thread stores the events
+//! Notifications of trims and of changed budgets: the kernel tells the link, and a thread of ours calls the registered callbacks. The same thread stores the events
 //! that the kernel tells of.
 //!
 //! A callback runs on that thread, one at a time, and may make any call. When an unregistration returns, its callback is not running and
@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
 use d3dkmt_abi::*;
-use kmt_calls::{Call, NotificationCall, NotificationKind, Reply, TrimFlags};
+use kmt_calls::{Call, NotificationCall, NotificationKind, Refusal, Reply, TrimFlags};
 use kmt_link::Link;
 use wddm_types::{Luid, NtStatus, RawHandle};
 
@@ -37,9 +37,16 @@ struct CallbackState {
     listening: bool,
 }
 
+/// A function of the program.
+#[derive(Clone, Copy)]
+enum Callback {
+    Trim(extern "C" fn(*mut D3DKMT_TRIMNOTIFICATION)),
+    Budget(extern "C" fn(*mut D3DKMT_BUDGETCHANGENOTIFICATION)),
+}
+
 #[derive(Clone, Copy)]
 struct Registered {
-    callback: extern "C" fn(*mut D3DKMT_TRIMNOTIFICATION),
+    callback: Callback,
     /// The program's pointer, as a number: it is only handed back.
     context: usize,
 }
@@ -47,28 +54,63 @@ struct Registered {
 // spec: memory §5.4
 pub fn register_trim_notification(caller: &Caller<'_>, arguments: &mut D3DKMT_REGISTERTRIMNOTIFICATION) -> Answer {
     let callback = arguments.Callback.ok_or_else(|| invalid("Callback is NULL"))?;
-    let notifications = &caller.process.notifications;
-    notifications.listen(caller.process.link())?;
-    // The lock is held over the call: a trim that comes at once waits for its callback to be known.
-    let mut state = lock(&notifications.state);
     let adapter = luid(arguments.AdapterLuid);
     let adapter = (adapter != Luid(0)).then_some(adapter);
-    let call = Call::Notification(NotificationCall::RegisterTrim { adapter, device: RawHandle(arguments.hDevice) });
-    let registration = expect_reply!(caller.process.call(call)?, Reply::Handle(registration) => registration);
-    state.registered.insert(registration, Registered { callback, context: arguments.Context.expose_provenance() });
-    arguments.Handle = crate::handle::in_c(registration);
+    let call = NotificationCall::RegisterTrim { adapter, device: RawHandle(arguments.hDevice) };
+    arguments.Handle = register(caller, call, (Callback::Trim(callback), arguments.Context))?;
     Ok(NtStatus::SUCCESS)
+}
+
+/// The program hears of the budgets of both groups.
+// spec: memory §5.5
+pub fn register_budget_change_notification(
+    caller: &Caller<'_>,
+    arguments: &mut D3DKMT_REGISTERBUDGETCHANGENOTIFICATION,
+) -> Answer {
+    let callback = arguments.Callback.ok_or_else(|| invalid("Callback is NULL"))?;
+    let call = NotificationCall::RegisterBudgetChange { device: RawHandle(arguments.hDevice) };
+    arguments.Handle = register(caller, call, (Callback::Budget(callback), arguments.Context))?;
+    Ok(NtStatus::SUCCESS)
+}
+
+fn register(
+    caller: &Caller<'_>,
+    call: NotificationCall,
+    (callback, context): (Callback, *mut c_void),
+) -> Result<*mut c_void, Refusal> {
+    let notifications = &caller.process.notifications;
+    notifications.listen(caller.process.link())?;
+    // The lock is held over the call: a notification that comes at once waits for its callback to be known.
+    let mut state = lock(&notifications.state);
+    let reply = caller.process.call(Call::Notification(call))?;
+    let registration = expect_reply!(reply, Reply::Handle(registration) => registration);
+    state.registered.insert(registration, Registered { callback, context: context.expose_provenance() });
+    Ok(crate::handle::in_c(registration))
 }
 
 /// Without a handle: every registration of the callback.
 pub fn unregister_trim_notification(caller: &Caller<'_>, arguments: &mut D3DKMT_UNREGISTERTRIMNOTIFICATION) -> Answer {
+    let is_wanted = |callback: usize| arguments.Callback.is_some_and(|wanted| wanted as usize == callback);
+    unregister(caller, |registration, callback| match callback {
+        Callback::Trim(callback) if arguments.Handle.is_null() => is_wanted(callback as usize),
+        Callback::Trim(_) => crate::handle::in_c(registration) == arguments.Handle,
+        Callback::Budget(_) => false,
+    })
+}
+
+pub fn unregister_budget_change_notification(
+    caller: &Caller<'_>,
+    arguments: &D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION,
+) -> Answer {
+    unregister(caller, |registration, callback| {
+        matches!(callback, Callback::Budget(_)) && crate::handle::in_c(registration) == arguments.Handle
+    })
+}
+
+fn unregister(caller: &Caller<'_>, named: impl Fn(RawHandle, Callback) -> bool) -> Answer {
     let notifications = &caller.process.notifications;
-    let named = |registration: RawHandle, registered: &Registered| match arguments.Handle.is_null() {
-        true => arguments.Callback.is_some_and(|callback| callback as usize == registered.callback as usize),
-        false => crate::handle::in_c(registration) == arguments.Handle,
-    };
     let state = lock(&notifications.state);
-    let gone = state.registered.iter().filter(|(registration, registered)| named(**registration, registered));
+    let gone = state.registered.iter().filter(|(registration, registered)| named(**registration, registered.callback));
     let gone: Vec<RawHandle> = gone.map(|(registration, _)| *registration).collect();
     drop(state);
     if gone.is_empty() {
@@ -87,7 +129,7 @@ pub fn unregister_trim_notification(caller: &Caller<'_>, arguments: &mut D3DKMT_
 
 impl Notifications {
     /// Begins to listen, once.
-    pub fn listen(self: &Arc<Self>, link: &Arc<dyn Link>) -> Result<(), kmt_calls::Refusal> {
+    pub fn listen(self: &Arc<Self>, link: &Arc<dyn Link>) -> Result<(), Refusal> {
         let mut state = lock(&self.state);
         if !state.listening {
             let (notifications, link) = (Arc::clone(self), Arc::clone(link));
@@ -108,17 +150,24 @@ impl Notifications {
     }
 
     fn deliver(&self, registration: RawHandle, kind: NotificationKind) {
-        let NotificationKind::Trim { flags, bytes_to_trim } = kind else { return };
         let mut state = lock(&self.state);
         let Some(Registered { callback, context }) = state.registered.get(&registration).copied() else { return };
         state.running = Some((registration, thread::current().id()));
         drop(state);
-        let mut notification = D3DKMT_TRIMNOTIFICATION {
-            Context: std::ptr::with_exposed_provenance_mut::<c_void>(context),
-            Flags: in_c(flags),
-            NumBytesToTrim: bytes_to_trim,
-        };
-        callback(&raw mut notification);
+        let context = std::ptr::with_exposed_provenance_mut::<c_void>(context);
+        match (callback, kind) {
+            (Callback::Trim(callback), NotificationKind::Trim { flags, bytes_to_trim }) => {
+                let flags = in_c(flags);
+                let mut told = D3DKMT_TRIMNOTIFICATION { Context: context, Flags: flags, NumBytesToTrim: bytes_to_trim };
+                callback(&raw mut told);
+            }
+            (Callback::Budget(callback), NotificationKind::BudgetChanged { budget_bytes, .. }) => {
+                let mut told = D3DKMT_BUDGETCHANGENOTIFICATION { Context: context, Budget: budget_bytes };
+                callback(&raw mut told);
+            }
+            // The kernel tells each registration of its own kind only.
+            _ => {}
+        }
         lock(&self.state).running = None;
         self.returned.notify_all();
     }

@@ -122,3 +122,16 @@ pub fn reclaim_allocations2(caller: &Caller<'_>, arguments: &mut D3DKMT_RECLAIMA
     arguments.PagingFenceValue = value;
     Ok(at(value))
 }
+
+/// The first form has no fence: when it returns, the GPU may use the allocations.
+// spec: memory §5.9
+pub fn reclaim_allocations(caller: &Caller<'_>, arguments: &mut D3DKMT_RECLAIMALLOCATIONS) -> Answer {
+    let D3DKMT_RECLAIMALLOCATIONS { hDevice, pResources, HandleList, pDiscarded, NumAllocations } = *arguments;
+    let asks = !pDiscarded.is_null();
+    let room = caller.room(pDiscarded, if asks { NumAllocations } else { 0 })?;
+    let list = offered(caller, pResources, HandleList, NumAllocations)?;
+    let call = Call::Residency(ResidencyCall::ReclaimAllocations { device: RawHandle(hDevice), list, asks });
+    let lost = expect_reply!(caller.process.call(call)?, Reply::Discarded(lost) => lost);
+    room.write(&lost.into_iter().map(BOOL::from).collect::<Vec<_>>());
+    Ok(NtStatus::SUCCESS)
+}

@@ -300,34 +300,3 @@ pub fn signal_synchronization_object_from_gpu2(
     })?;
     Ok(NtStatus::SUCCESS)
 }
-
-/// The first of so many handles in a structure.
-fn listed(list: &[u32; 32], count: u32) -> Result<Vec<RawHandle>, Refusal> {
-    let listed =
-        list.get(..count as usize).ok_or_else(|| invalid(format!("the list names {count} objects; it holds 32")))?;
-    Ok(listed.iter().copied().map(RawHandle).collect())
-}
-
-/// The first form has no value for fences.
-// spec: sync §2.4
-pub fn wait_for_synchronization_object(caller: &Caller<'_>, arguments: &D3DKMT_WAITFORSYNCHRONIZATIONOBJECT) -> Answer {
-    caller.process.call(Call::Sync(SyncCall::WaitForSynchronizationObject2 {
-        context: RawHandle(arguments.hContext),
-        objects: listed(&arguments.ObjectHandleArray, arguments.ObjectCount)?,
-        fence_value: 0,
-    }))?;
-    Ok(NtStatus::SUCCESS)
-}
-
-// spec: sync §2.4
-pub fn signal_synchronization_object(caller: &Caller<'_>, arguments: &D3DKMT_SIGNALSYNCHRONIZATIONOBJECT) -> Answer {
-    caller.process.call(Call::Sync(SyncCall::SignalSynchronizationObject2 {
-        context: RawHandle(arguments.hContext),
-        objects: listed(&arguments.ObjectHandleArray, arguments.ObjectCount)?,
-        broadcast: Vec::new(),
-        fence_value: 0,
-        event: RawHandle::NONE,
-        flags: SignalFlags::from_bits_retain(arguments.Flags.Value),
-    }))?;
-    Ok(NtStatus::SUCCESS)
-}

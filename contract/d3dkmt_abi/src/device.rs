@@ -111,4 +111,18 @@ layout! {
         4 StateType: D3DKMT_DEVICESTATE_TYPE,
         8 Anonymous: D3DKMT_GETDEVICESTATE_STATE,
     }
+
+    number D3DKMT_DEVICE_ERROR_REASON { INT;
+        D3DKMT_DEVICE_ERROR_REASON_GENERIC = -2147483648,
+        D3DKMT_DEVICE_ERROR_REASON_DRIVER_ERROR = -2147483642,
+    }
+
+    structure D3DKMT_MARKDEVICEASERROR { 8;
+        0 hDevice: D3DKMT_HANDLE,
+        4 Reason: D3DKMT_DEVICE_ERROR_REASON,
+    }
+
+    structure D3DKMT_WAITFORIDLE { 4;
+        0 hDevice: D3DKMT_HANDLE,
+    }
 }

@@ -28,6 +28,8 @@ mod layout;
 mod lock;
 mod named;
 mod number;
+mod present;
+mod priority;
 mod queue;
 mod residency;
 mod resource;
@@ -48,6 +50,8 @@ pub use keyed_mutex::*;
 pub use lock::*;
 pub use named::*;
 pub use number::*;
+pub use present::*;
+pub use priority::*;
 pub use queue::*;
 pub use residency::*;
 pub use resource::*;
@@ -72,6 +76,8 @@ pub const ITEMS: &[&[Item]] = &[
     fence::ITEMS,
     queue::ITEMS,
     keyed_mutex::ITEMS,
+    priority::ITEMS,
+    present::ITEMS,
     named::ITEMS,
     statistics::ITEMS,
     statistics::ADAPTER_ITEMS,

@@ -7,6 +7,9 @@ use crate::number::*;
 /// it.
 pub type PFND3DKMT_TRIMNOTIFICATIONCALLBACK = Option<extern "C" fn(*mut D3DKMT_TRIMNOTIFICATION)>;
 
+/// The library calls it with a new budget; the structure is good during the call only. The program that registers it vouches for it.
+pub type PFND3DKMT_BUDGETCHANGENOTIFICATIONCALLBACK = Option<extern "C" fn(*mut D3DKMT_BUDGETCHANGENOTIFICATION)>;
+
 layout! {
     number D3DDDI_PAGINGQUEUE_PRIORITY { INT;
         D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL = -1,
@@ -84,6 +87,23 @@ layout! {
         8 Callback: PFND3DKMT_TRIMNOTIFICATIONCALLBACK,
     }
 
+    // spec: memory §5.5
+    structure D3DKMT_BUDGETCHANGENOTIFICATION { 16;
+        0 Context: *mut VOID,
+        8 Budget: UINT64,
+    }
+
+    structure D3DKMT_REGISTERBUDGETCHANGENOTIFICATION { 32;
+        0 hDevice: D3DKMT_HANDLE,
+        8 Callback: PFND3DKMT_BUDGETCHANGENOTIFICATIONCALLBACK,
+        16 Context: *mut VOID,
+        24 Handle: *mut VOID,
+    }
+
+    structure D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION { 8;
+        0 Handle: *mut VOID,
+    }
+
     // spec: memory §5.9
     number D3DKMT_OFFER_PRIORITY { INT;
         D3DKMT_OFFER_PRIORITY_LOW = 1,
@@ -124,5 +144,13 @@ layout! {
         16 HandleList: *const D3DKMT_HANDLE,
         24 Anonymous: D3DKMT_RECLAIMALLOCATIONS2_RESULTS,
         32 PagingFenceValue: UINT64,
+    }
+
+    structure D3DKMT_RECLAIMALLOCATIONS { 40;
+        0 hDevice: D3DKMT_HANDLE,
+        8 pResources: *mut D3DKMT_HANDLE,
+        16 HandleList: *const D3DKMT_HANDLE,
+        24 pDiscarded: *mut BOOL,
+        32 NumAllocations: UINT,
     }
 }

@@ -74,4 +74,15 @@ layout! {
         96 KeyedMutexPrivateRuntimeDataSize: UINT,
         100 hSyncObject: D3DKMT_HANDLE,
     }
+
+    structure D3DKMT_GETSHAREDRESOURCEADAPTERLUID { 24;
+        0 hGlobalShare: D3DKMT_HANDLE,
+        8 hNtHandle: HANDLE,
+        16 AdapterLuid: LUID,
+    }
+
+    structure D3DKMT_CHECKSHAREDRESOURCEACCESS { 8;
+        0 hResource: D3DKMT_HANDLE,
+        4 ClientPid: UINT,
+    }
 }

@@ -234,4 +234,40 @@ layout! {
         8 ObjectHandleArray: [D3DKMT_HANDLE; D3DDDI_MAX_OBJECT_SIGNALED],
         136 Flags: D3DDDICB_SIGNALFLAGS,
     }
+
+    alternative D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2_VALUE { 64;
+        Fence: D3DDDI_FENCE_ARM,
+        Reserved: [UINT64; 8],
+    }
+
+    structure D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2 { 200;
+        0 hContext: D3DKMT_HANDLE,
+        4 ObjectCount: UINT,
+        8 ObjectHandleArray: [D3DKMT_HANDLE; D3DDDI_MAX_OBJECT_WAITED_ON],
+        136 Anonymous: D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2_VALUE,
+    }
+
+    alternative D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2_VALUE { 64;
+        Fence: D3DDDI_FENCE_ARM,
+        CpuEventHandle: HANDLE,
+        Reserved: [UINT64; 8],
+    }
+
+    structure D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 { 464;
+        0 hContext: D3DKMT_HANDLE,
+        4 ObjectCount: UINT,
+        8 ObjectHandleArray: [D3DKMT_HANDLE; D3DDDI_MAX_OBJECT_SIGNALED],
+        136 Flags: D3DDDICB_SIGNALFLAGS,
+        140 BroadcastContextCount: ULONG,
+        144 BroadcastContext: [D3DKMT_HANDLE; D3DDDI_MAX_BROADCAST_CONTEXT],
+        400 Anonymous: D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2_VALUE,
+    }
+
+    /// An event is set when the fence has the value: a descriptor in the flavour of the Linux subsystem.
+    structure D3DKMT_CREATESYNCFILE { 24;
+        0 hDevice: D3DKMT_HANDLE,
+        4 hMonitoredFence: D3DKMT_HANDLE,
+        8 FenceValue: UINT64,
+        16 hSyncFile: UINT64,
+    }
 }

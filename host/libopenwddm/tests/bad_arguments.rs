@@ -1,12 +1,12 @@
 //! A C program, written here from the list of functions, calls every exported function with bad structures: NULL, a misaligned one, one of
-//! zeros, one whose bits are all set. Each function answers with a documented status, none with the status of a failed library, and the
+//! zeros, one whose bits are all set. A function that refuses each use refuses these. Each function answers with a documented status, none with the status of a failed library, and the
 //! library works behind them all.
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use d3dkmt_c::{FUNCTIONS, FunctionState};
+use d3dkmt_c::{FUNCTIONS, UNSUPPORTED};
 
 /// Functions that ask nothing of their structure, or of one of zeros: how many adapters there are at most, an event, a mutex.
 const CONTENT_WITH_ZEROS: [&str; 6] = [
@@ -56,6 +56,10 @@ const TAIL: &str = r#"
     status = D3DKMTShareObjects(1, objects, NULL, 0, &handle);
     expect("D3DKMTShareObjects", "no object", status, is_documented(status) && handle == NULL);
 
+    status = D3DKMTCheckExclusiveOwnership();
+    expect("D3DKMTCheckExclusiveOwnership", "no owner", status, status == 0);
+    D3DKMTCloseDxCoreDevice();
+
     D3DKMT_ENUMADAPTERS list;
     status = D3DKMTEnumAdapters(&list);
     expect("D3DKMTEnumAdapters", "everything before", status, status == STATUS_SUCCESS && list.NumAdapters == 1);
@@ -76,10 +80,6 @@ fn program() -> String {
             writeln!(text, "    {prepared}\n    status = {name}({argument});").expect("a string");
             writeln!(text, "    expect(\"{name}\", \"{what}\", status, {right});").expect("a string");
         };
-        if let FunctionState::Refuses(_) = function.state {
-            call("NULL", "", "NULL", "status == STATUS_NOT_SUPPORTED");
-            continue;
-        }
         let (room, whole) = (format!("({of}*)room.bytes"), format!("sizeof({of})"));
         let fill = |byte: u8| format!("memset(room.bytes, {byte}, {whole});");
         // This function looks for a display by its name, and finds none without a name.
@@ -94,6 +94,12 @@ fn program() -> String {
         };
         call("zeros", &fill(0), &room, answers(&CONTENT_WITH_ZEROS));
         call("ones", &fill(0xff), &room, answers(&CONTENT_WITH_ONES));
+    }
+    for function in UNSUPPORTED {
+        let name = function.name;
+        let nothing = vec!["0"; function.parameters.split(", ").count()].join(", ");
+        writeln!(text, "    status = {name}({nothing});").expect("a string");
+        writeln!(text, "    expect(\"{name}\", \"nothing\", status, status == STATUS_NOT_SUPPORTED);").expect("a string");
     }
     text + TAIL
 }

@@ -1,6 +1,7 @@
 //! The C header is written from the declarations, and says what they say: sizes and offsets as a C compiler sees them are those that the
 //! Rust compiler has confirmed. With `OPENWDDM_WRITE_HEADER` set the file is written anew instead of compared.
 
+mod mention;
 mod write;
 
 use std::fmt::Write as _;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use d3dkmt_abi::{ITEMS, Shape};
-use d3dkmt_c::{FUNCTIONS, FunctionState, SHARE_OBJECTS};
+use d3dkmt_c::{FunctionState, functions};
 
 const TABLE_HEAD: &str = "| function | state |\n|---|---|\n";
 
@@ -33,9 +34,10 @@ fn the_table_of_the_readme_says_what_each_function_does() {
     let found = std::fs::read_to_string(&path).expect("the page is there");
     let (before, _) = found.split_once(TABLE_HEAD).expect("the page ends with the table");
     let mut text = format!("{before}{TABLE_HEAD}");
-    for function in FUNCTIONS.iter().chain([&SHARE_OBJECTS]) {
+    for function in functions() {
         let state = match function.state {
             FunctionState::Works => "works".to_string(),
+            FunctionState::Partly(rest) => format!("partly; `NOT_SUPPORTED`: {rest}"),
             FunctionState::Refuses(reason) => format!("`NOT_SUPPORTED`: {reason}"),
         };
         writeln!(text, "| {} | {state} |", function.name).expect("a string");
@@ -72,14 +74,19 @@ fn a_c_compiler_lays_out_what_the_rust_compiler_does() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("layout.c");
     std::fs::write(&file, program).expect("a file");
+    compile(&file);
+}
+
+/// A C compiler takes the file in both languages, with every warning that programs switch on.
+fn compile(file: &Path) {
     for language in [&["-std=c11"][..], &["-x", "c++", "-std=c++17"]] {
         let include = header().ancestors().nth(2).expect("a folder of headers").to_path_buf();
         let mut compiler = Command::new("cc");
-        compiler.args(language).args(["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"]).arg(include).arg(&file);
-        let output = compiler.output().expect("there is a C compiler");
+        compiler.args(language).args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", "-I"]);
+        let output = compiler.arg(include).arg(file).output().expect("there is a C compiler");
         let said = String::from_utf8_lossy(&output.stderr);
         // A C compiler without its C++ half is enough to link Rust programs.
-        let lacks_language = language[0] == "-x" && said.contains("cc1plus");
+        let lacks_language = language[0] == "-x" && said.contains("cannot execute");
         assert!(output.status.success() || lacks_language, "{said}");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use d3dkmt_abi::{Field, ITEMS, Item, Shape};
-use d3dkmt_c::{FUNCTIONS, SHARE_OBJECTS};
+use d3dkmt_c::functions;
 use wddm_types::NtStatus;
 
 /// The types that are numbers, and what C has for them.
@@ -70,6 +70,12 @@ extern \"C\" {
 #ifndef VOID
 #define VOID void
 #endif
+/* A structure without a name inside another is an extension of C++, which each compiler has that these structures are written for. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#define OPENWDDM_NAMELESS __extension__
+#else
+#define OPENWDDM_NAMELESS
+#endif
 #define NT_SUCCESS(status) (((NTSTATUS)(status)) >= 0)
 ";
 
@@ -124,16 +130,31 @@ pub fn header() -> String {
         }
     }
     text.push_str("\ntypedef void (*PFND3DKMT_TRIMNOTIFICATIONCALLBACK)(D3DKMT_TRIMNOTIFICATION*);\n");
+    text.push_str(
+        "typedef void (*PFND3DKMT_BUDGETCHANGENOTIFICATIONCALLBACK)(D3DKMT_BUDGETCHANGENOTIFICATION*);\n",
+    );
     let mut written = BTreeSet::new();
     for item in &declared {
         define(&mut text, item, &mut written);
     }
     text.push('\n');
-    for function in FUNCTIONS.iter().chain([&SHARE_OBJECTS]) {
-        line(&mut text, format_args!("NTSTATUS {}({});", function.name, function.parameters));
+    for name in undeclared() {
+        line(&mut text, format_args!("typedef struct _{name} {name};"));
+    }
+    text.push('\n');
+    for function in functions() {
+        line(&mut text, format_args!("{} {}({});", function.returns, function.name, function.parameters));
     }
     text.push_str("\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
     text
+}
+
+/// Structures that only functions without a use have: C programs can name pointers to them.
+fn undeclared() -> BTreeSet<&'static str> {
+    let parameters = functions().flat_map(|function| function.parameters.split(", "));
+    let names = parameters.map(|parameter| parameter.trim_start_matches("CONST ").trim_end_matches('*'));
+    let known = |name: &&str| *name == "VOID" || named(name).is_some() || NUMBERS.iter().any(|(number, _)| number == name);
+    names.filter(|name| !known(name)).collect()
 }
 
 fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
@@ -184,7 +205,7 @@ fn needs(text: &mut String, item: &Item, written: &mut BTreeSet<&'static str>) {
 }
 
 fn flags(text: &mut String, of: &str, bits: &[(&str, u32, u32)]) {
-    line(text, format_args!("    union {{\n        struct {{"));
+    line(text, format_args!("    union {{\n        OPENWDDM_NAMELESS struct {{"));
     let mut next = 0;
     for (name, bit, width) in bits {
         if *bit > next {
@@ -202,7 +223,8 @@ fn field(text: &mut String, field: &Field, depth: usize) {
         Some(inline) if is_nameless(field.name) => match inline.shape {
             Shape::Flags(of, bits) => flags(text, of, bits),
             _ => {
-                line(text, format_args!("{indent}union {{"));
+                let kind = if matches!(inline.shape, Shape::Union(_)) { "union" } else { "OPENWDDM_NAMELESS struct" };
+                line(text, format_args!("{indent}{kind} {{"));
                 fields(inline).iter().for_each(|of| self::field(text, of, depth + 1));
                 line(text, format_args!("{indent}}};"));
             }

@@ -36,6 +36,30 @@ fn contexts_take_what_drivers_pass_and_no_waiter_is_left_asleep() {
     }
 }
 
+// spec: sync §4.2, memory §2.3, memory §2.8, memory §5.5, memory §5.9
+#[test]
+fn priorities_are_told_as_they_were_set() {
+    for profile in ["discrete-4k", "wddm2-packets"] {
+        assert_eq!(answers("priorities", &[("OPENWDDM_ADAPTER", profile)]), "told again\n", "{profile}");
+    }
+}
+
+// spec: sync §2.4
+#[test]
+fn contexts_signal_objects_without_a_word() {
+    for profile in ["discrete-4k", "wddm2-packets"] {
+        assert_eq!(answers("signals", &[("OPENWDDM_ADAPTER", profile)]), "signalled\n", "{profile}");
+    }
+}
+
+// spec: memory §5.7, sync §3.17, sync §4.6
+#[test]
+fn surfaces_are_presented() {
+    for profile in ["discrete-4k", "wddm2-packets"] {
+        assert_eq!(answers("presents", &[("OPENWDDM_ADAPTER", profile)]), "shown and copied\n", "{profile}");
+    }
+}
+
 // spec: memory §4.1, memory §9.2, sync §1.1, sync §2.2, sync §2.10
 #[test]
 fn small_questions_have_the_answers_of_windows() {
@@ -86,9 +110,13 @@ fn a_served_kernel_answers_likewise() {
     assert_eq!(answers("kept", &there), "kept\n");
     assert_eq!(answers("handles", &there), "small and its own\n");
     assert_eq!(answers("work", &there), "queued and told\n");
+    assert_eq!(answers("priorities", &there), "told again\n");
+    assert_eq!(answers("signals", &there), "signalled\n");
     assert_eq!(answers("questions", &there), "version 3200\n");
     assert_eq!(answers("memory", &there), "said what is missing\n");
     assert_eq!(answers("lost", &there), "told apart\n");
+    // Behind those that look at a display without presents.
+    assert_eq!(answers("presents", &there), "shown and copied\n");
     served.end();
 }
 

@@ -88,7 +88,7 @@ fn members(of: &'static Item) -> Vec<(&'static str, usize, usize)> {
 fn program() -> (String, usize) {
     let (mut text, mut rows) = (String::from(HEAD), 0);
     let writes = |function: &&d3dkmt_c::Function| {
-        function.state == FunctionState::Works && !function.parameters.starts_with("CONST ")
+        !matches!(function.state, FunctionState::Refuses(_)) && !function.parameters.starts_with("CONST ")
     };
     for function in FUNCTIONS.iter().filter(writes) {
         let (name, of) = (function.name, item(function.parameters.trim_end_matches('*')));

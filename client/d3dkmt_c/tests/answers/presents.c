@@ -1,0 +1,164 @@
+/* Surfaces that go to a display or to another surface: the owner of a display sets a mode, flips behind a packet context and behind a hardware
+ * queue, waits for vertical blanks; a blt copies a whole surface. A present with anything about windows is refused. */
+#include "softgpu.h"
+
+enum { WIDTH = 64, HEIGHT = 16, BYTES = WIDTH * 4 * HEIGHT, GPU_BYTES = 64 << 10 };
+
+/* The private data of a primary: those of an allocation, and behind them 56 bytes that end with its texels a row and its rows. */
+typedef struct {
+    SOFTGPU_ALLOCATION allocation;
+    uint32_t words[13];
+    uint16_t width, height;
+} SOFTGPU_PRIMARY;
+
+static D3DKMT_HANDLE create_primary(D3DKMT_HANDLE device, const D3DKMT_CREATEPAGINGQUEUE* paging) {
+    enum { ACCESSED_PHYSICALLY = 4 };
+    SOFTGPU_PRIMARY data = {
+        .allocation = softgpu_allocation(LOCAL, CPU_VISIBLE | ACCESSED_PHYSICALLY, BYTES), .width = WIDTH, .height = HEIGHT};
+    data.allocation.version = 2;
+    D3DDDI_ALLOCATIONINFO2 info = {
+        .pPrivateDriverData = &data, .PrivateDriverDataSize = sizeof data, .Flags = {.Primary = 1}};
+    D3DKMT_CREATEALLOCATION create = {.hDevice = device, .NumAllocations = 1, .pAllocationInfo2 = &info};
+    OK(D3DKMTCreateAllocation2(&create));
+    D3DDDI_MAKERESIDENT resident = {
+        .hPagingQueue = paging->hPagingQueue, .NumAllocations = 1, .AllocationList = &info.hAllocation};
+    CHECK(NT_SUCCESS(D3DKMTMakeResident(&resident)));
+    wait_for(device, paging->hSyncObject, resident.PagingFenceValue);
+    return info.hAllocation;
+}
+
+static D3DKMT_PRESENT flip(D3DKMT_HANDLE context, D3DKMT_HANDLE primary) {
+    D3DKMT_PRESENT present = {
+        .hContext = context, .hSource = primary, .FlipInterval = D3DDDI_FLIPINTERVAL_ONE, .Flags = {.Flip = 1}};
+    return present;
+}
+
+static void refusals(const D3DKMT_PRESENT* good) {
+    D3DKMT_PRESENT wrong = *good;
+    wrong.hWindow = &wrong;
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTPresent(&wrong));
+    wrong = *good;
+    wrong.SubRectCnt = 1;
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTPresent(&wrong));
+    wrong = *good;
+    wrong.BroadcastContextCount = 1;
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTPresent(&wrong));
+    wrong = *good;
+    wrong.PrivateDriverDataSize = 8;
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTPresent(&wrong));
+    wrong = *good;
+    wrong.Flags.SrcRectValid = 1;
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTPresent(&wrong));
+    wrong = *good;
+    wrong.Flags.Value |= 1u << 31;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTPresent(&wrong));
+    wrong = *good;
+    wrong.Flags.Value = 0;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTPresent(&wrong));
+    wrong = *good;
+    wrong.FlipInterval = 9;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTPresent(&wrong));
+}
+
+static void shown(D3DKMT_HANDLE adapter, D3DKMT_HANDLE device, D3DKMT_HANDLE context,
+                  const D3DKMT_CREATEPAGINGQUEUE* paging) {
+    D3DKMT_HANDLE first = create_primary(device, paging), second = create_primary(device, paging);
+    D3DKMT_SETQUEUEDLIMIT limit = {.hDevice = device, .Type = D3DKMT_SET_QUEUEDLIMIT_PRESENT, .QueuedPresentLimit = 2};
+    OK(D3DKMTSetQueuedLimit(&limit));
+    limit.QueuedPresentLimit = 17;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTSetQueuedLimit(&limit));
+    limit.Type = D3DKMT_GET_QUEUEDLIMIT_PRESENT;
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTSetQueuedLimit(&limit));
+    limit.Type = 3;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTSetQueuedLimit(&limit));
+
+    D3DKMT_SETDISPLAYMODE mode = {.hDevice = device, .hPrimaryAllocation = first};
+    EXPECT(STATUS_ACCESS_DENIED, D3DKMTSetDisplayMode(&mode));
+    CHECK(D3DKMTCheckExclusiveOwnership() == 0);
+    D3DKMT_VIDPNSOURCEOWNER_TYPE exclusive = D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE;
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID source = 0;
+    D3DKMT_SETVIDPNSOURCEOWNER2 own = {
+        .Version1 = {
+            .Version0 = {.hDevice = device, .pType = &exclusive, .pVidPnSourceId = &source, .VidPnSourceCount = 1},
+            .Flags = {.UseNtHandles = 1},
+        },
+    };
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTSetVidPnSourceOwner2(&own));
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTSetVidPnSourceOwner1(&own.Version1));
+    own.Version1.Flags.Value = 0;
+    OK(D3DKMTSetVidPnSourceOwner2(&own));
+    CHECK(D3DKMTCheckExclusiveOwnership() == 1);
+    mode.DisplayOrientation = D3DDDI_ROTATION_90;
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTSetDisplayMode(&mode));
+    mode.DisplayOrientation = D3DDDI_ROTATION_IDENTITY;
+    mode.ScanLineOrdering = D3DDDI_VSSLO_INTERLACED_UPPERFIELDFIRST;
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTSetDisplayMode(&mode));
+    mode.ScanLineOrdering = D3DDDI_VSSLO_PROGRESSIVE;
+    OK(D3DKMTSetDisplayMode(&mode));
+
+    D3DKMT_GETDEVICESTATE before = {.hDevice = device, .StateType = D3DKMT_DEVICESTATE_PRESENT};
+    OK(D3DKMTGetDeviceState(&before));
+    D3DKMT_PRESENT present = flip(context, second);
+    refusals(&present);
+    OK(D3DKMTPresent(&present));
+    D3DKMT_WAITFORVERTICALBLANKEVENT blank = {.hAdapter = adapter, .hDevice = device};
+    D3DKMT_WAITFORVERTICALBLANKEVENT2 next = {.hAdapter = adapter, .hDevice = device};
+    D3DKMT_GETDEVICESTATE state = before;
+    while (state.PresentState.PresentStats.PresentCount == before.PresentState.PresentStats.PresentCount) {
+        OK(D3DKMTWaitForVerticalBlankEvent(&blank));
+        OK(D3DKMTWaitForVerticalBlankEvent2(&next));
+        OK(D3DKMTGetDeviceState(&state));
+    }
+    next.NumObjects = 1;
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTWaitForVerticalBlankEvent2(&next));
+    blank.VidPnSourceId = 9;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTWaitForVerticalBlankEvent(&blank));
+
+    D3DKMT_CREATEHWCONTEXT hardware = {.hDevice = device, .EngineAffinity = 1};
+    if (!NT_SUCCESS(D3DKMTCreateHwContext(&hardware))) {
+        return;
+    }
+    D3DKMT_CREATEHWQUEUE queue = {.hHwContext = hardware.hHwContext};
+    OK(D3DKMTCreateHwQueue(&queue));
+    before = state;
+    D3DKMT_SUBMITPRESENTTOHWQUEUE submit = {.hHwQueues = &queue.hHwQueue, .PrivatePresentData = flip(0, first)};
+    OK(D3DKMTSubmitPresentToHwQueue(&submit));
+    while (state.PresentState.PresentStats.PresentCount == before.PresentState.PresentStats.PresentCount) {
+        OK(D3DKMTGetDeviceState(&state));
+    }
+    submit.PrivatePresentData.Flags.Value = 1;
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTSubmitPresentToHwQueue(&submit));
+    submit.PrivatePresentData.Flags.Value = 4;
+    submit.hHwQueues = NULL;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTSubmitPresentToHwQueue(&submit));
+}
+
+static void copied(D3DKMT_HANDLE device, D3DKMT_HANDLE context, const D3DKMT_CREATEPAGINGQUEUE* paging) {
+    SURFACE from = create_surface(device, paging, LOCAL, GPU_BYTES), to = create_surface(device, paging, LOCAL, GPU_BYTES);
+    lock_surface(device, from)[9] = 0x999;
+    unlock_surface(device, from);
+    D3DKMT_PRESENT blt = {
+        .hContext = context, .hSource = from.handle, .hDestination = to.handle, .Flags = {.Blt = 1}};
+    OK(D3DKMTPresent(&blt));
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 done = {.hDevice = device, .Info = {.Type = D3DDDI_MONITORED_FENCE}};
+    OK(D3DKMTCreateSynchronizationObject2(&done));
+    uint64_t value = 1;
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU signal = {
+        .hContext = context, .ObjectCount = 1, .ObjectHandleArray = &done.hSyncObject, .MonitoredFenceValueArray = &value};
+    OK(D3DKMTSignalSynchronizationObjectFromGpu(&signal));
+    wait_for(device, done.hSyncObject, value);
+    CHECK(lock_surface(device, to)[9] == 0x999);
+    unlock_surface(device, to);
+}
+
+int main(void) {
+    D3DKMT_HANDLE adapter = first_adapter();
+    D3DKMT_HANDLE device = create_device(adapter);
+    D3DKMT_CREATEPAGINGQUEUE paging = create_paging_queue(device);
+    D3DKMT_CREATECONTEXTVIRTUAL packets = {.hDevice = device, .EngineAffinity = 1};
+    OK(D3DKMTCreateContextVirtual(&packets));
+    copied(device, packets.hContext, &paging);
+    shown(adapter, device, packets.hContext, &paging);
+    puts("shown and copied");
+    return 0;
+}
