@@ -33,7 +33,8 @@ macro_rules! export {
             process: $crate::abi::HANDLE,
             class: $crate::abi::D3DKMT_SCHEDULINGPRIORITYCLASS,
         ) -> i32 {
-            let body = |caller: &$crate::exported::Caller<'_>| $crate::exported::set_process_class(caller, process, class);
+            let body =
+                |caller: &$crate::exported::Caller<'_>| $crate::exported::set_process_class(caller, process, class);
             // SAFETY: the function follows no pointer.
             unsafe { $crate::exported::enter($session, "D3DKMTSetProcessSchedulingPriorityClass", body) }
         }
@@ -47,7 +48,8 @@ macro_rules! export {
             process: $crate::abi::HANDLE,
             class: *mut $crate::abi::D3DKMT_SCHEDULINGPRIORITYCLASS,
         ) -> i32 {
-            let body = |caller: &$crate::exported::Caller<'_>| $crate::exported::get_process_class(caller, process, class);
+            let body =
+                |caller: &$crate::exported::Caller<'_>| $crate::exported::get_process_class(caller, process, class);
             // SAFETY: the C caller vouches for its pointers.
             unsafe { $crate::exported::enter($session, "D3DKMTGetProcessSchedulingPriorityClass", body) }
         }

@@ -158,7 +158,8 @@ impl Notifications {
         match (callback, kind) {
             (Callback::Trim(callback), NotificationKind::Trim { flags, bytes_to_trim }) => {
                 let flags = in_c(flags);
-                let mut told = D3DKMT_TRIMNOTIFICATION { Context: context, Flags: flags, NumBytesToTrim: bytes_to_trim };
+                let mut told =
+                    D3DKMT_TRIMNOTIFICATION { Context: context, Flags: flags, NumBytesToTrim: bytes_to_trim };
                 callback(&raw mut told);
             }
             (Callback::Budget(callback), NotificationKind::BudgetChanged { budget_bytes, .. }) => {

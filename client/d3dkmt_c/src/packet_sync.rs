@@ -57,10 +57,7 @@ pub fn wait_for_synchronization_object2(
 
 /// The union holds the event with `EnqueueCpuEvent`, and else the value for the fences.
 // spec: sync §2.4
-pub fn signal_synchronization_object2(
-    caller: &Caller<'_>,
-    arguments: &D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2,
-) -> Answer {
+pub fn signal_synchronization_object2(caller: &Caller<'_>, arguments: &D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2) -> Answer {
     let flags = SignalFlags::from_bits_retain(arguments.Flags.Value);
     let (fence_value, event) = match flags.contains(SignalFlags::ENQUEUE_CPU_EVENT) {
         true => (0, arguments.Anonymous.CpuEventHandle()),

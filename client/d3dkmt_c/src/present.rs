@@ -90,7 +90,10 @@ pub fn set_queued_limit(caller: &Caller<'_>, arguments: &D3DKMT_SETQUEUEDLIMIT) 
 pub fn set_display_mode(caller: &Caller<'_>, arguments: &mut D3DKMT_SETDISPLAYMODE) -> Answer {
     let D3DKMT_SETDISPLAYMODE { hDevice, hPrimaryAllocation, Flags, .. } = *arguments;
     if !matches!(arguments.ScanLineOrdering, D3DDDI_VSSLO_UNINITIALIZED | D3DDDI_VSSLO_PROGRESSIVE) {
-        return Err(not_supported(format!("ScanLineOrdering {}: displays are progressive", arguments.ScanLineOrdering)));
+        return Err(not_supported(format!(
+            "ScanLineOrdering {}: displays are progressive",
+            arguments.ScanLineOrdering
+        )));
     }
     if !matches!(arguments.DisplayOrientation, 0 | D3DDDI_ROTATION_IDENTITY) {
         return Err(not_supported(format!("DisplayOrientation {}: no display turns", arguments.DisplayOrientation)));

@@ -59,11 +59,7 @@ pub fn set_process_class(caller: &Caller<'_>, process: HANDLE, class: D3DKMT_SCH
 }
 
 // spec: sync §4.2
-pub fn get_process_class(
-    caller: &Caller<'_>,
-    process: HANDLE,
-    class: *mut D3DKMT_SCHEDULINGPRIORITYCLASS,
-) -> Answer {
+pub fn get_process_class(caller: &Caller<'_>, process: HANDLE, class: *mut D3DKMT_SCHEDULINGPRIORITYCLASS) -> Answer {
     let room = caller.room(class, 1)?;
     check_own(caller, process)?;
     let reply = by_any_adapter(caller, |adapter| PriorityCall::GetProcessSchedulingPriorityClass { adapter })?;

@@ -99,7 +99,8 @@ fn program() -> String {
         let name = function.name;
         let nothing = vec!["0"; function.parameters.split(", ").count()].join(", ");
         writeln!(text, "    status = {name}({nothing});").expect("a string");
-        writeln!(text, "    expect(\"{name}\", \"nothing\", status, status == STATUS_NOT_SUPPORTED);").expect("a string");
+        writeln!(text, "    expect(\"{name}\", \"nothing\", status, status == STATUS_NOT_SUPPORTED);")
+            .expect("a string");
     }
     text + TAIL
 }

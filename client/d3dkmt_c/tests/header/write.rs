@@ -130,9 +130,7 @@ pub fn header() -> String {
         }
     }
     text.push_str("\ntypedef void (*PFND3DKMT_TRIMNOTIFICATIONCALLBACK)(D3DKMT_TRIMNOTIFICATION*);\n");
-    text.push_str(
-        "typedef void (*PFND3DKMT_BUDGETCHANGENOTIFICATIONCALLBACK)(D3DKMT_BUDGETCHANGENOTIFICATION*);\n",
-    );
+    text.push_str("typedef void (*PFND3DKMT_BUDGETCHANGENOTIFICATIONCALLBACK)(D3DKMT_BUDGETCHANGENOTIFICATION*);\n");
     let mut written = BTreeSet::new();
     for item in &declared {
         define(&mut text, item, &mut written);
@@ -153,7 +151,8 @@ pub fn header() -> String {
 fn undeclared() -> BTreeSet<&'static str> {
     let parameters = functions().flat_map(|function| function.parameters.split(", "));
     let names = parameters.map(|parameter| parameter.trim_start_matches("CONST ").trim_end_matches('*'));
-    let known = |name: &&str| *name == "VOID" || named(name).is_some() || NUMBERS.iter().any(|(number, _)| number == name);
+    let known =
+        |name: &&str| *name == "VOID" || named(name).is_some() || NUMBERS.iter().any(|(number, _)| number == name);
     names.filter(|name| !known(name)).collect()
 }
 
