@@ -101,6 +101,13 @@ impl Experts {
         }
     }
 
+    /// Its content is void.
+    pub(crate) fn dropped(&mut self, key: Key) {
+        if self.seat(key).is_some_and(|seat| seat.sampled) {
+            self.samples.iter_mut().for_each(|sample| sample.dropped(key.slot()));
+        }
+    }
+
     /// It is gone.
     pub(crate) fn forget(&mut self, key: Key) {
         if self.seat(key).is_some() {

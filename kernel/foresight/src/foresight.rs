@@ -210,6 +210,7 @@ impl Foresight {
     fn dropped(&mut self, key: Key) {
         self.subjects.dropped(key);
         self.account.dropped(key);
+        self.experts.dropped(key);
         self.settle(key);
     }
 

@@ -6,6 +6,7 @@
 //!   end, only as many as are needed; what is on a list loses none. If nothing can lose any, the ghost holds more than the room, and
 //!   gives it back as soon as it can.
 //! - A missing page that has content is copied in; without content it is filled, which copies nothing. A dirty page that goes is copied out.
+//!   Whether there is content outside the ghost knows itself once work has written: the truth may have kept here what the ghost has copied out.
 //! - Work that may have written makes the whole allocation dirty. A page that comes back is clean.
 //!
 //! The ones on no list stand in a chain, in the order in which they left their last one: a use costs O(1), a victim O(1).
@@ -34,6 +35,8 @@ struct Seat {
     lives: bool,
     resident: u64,
     dirty: u64,
+    /// Whether what goes of it has content: it came with some, or work has written it.
+    content: bool,
     /// Lists that it is on.
     open: u32,
     /// Whether it stands in the chain.
@@ -42,8 +45,17 @@ struct Seat {
     behind: u32,
 }
 
-const EMPTY: Seat =
-    Seat { generation: 0, lives: false, resident: 0, dirty: 0, open: 0, chained: false, before: NONE, behind: NONE };
+const EMPTY: Seat = Seat {
+    generation: 0,
+    lives: false,
+    resident: 0,
+    dirty: 0,
+    content: false,
+    open: 0,
+    chained: false,
+    before: NONE,
+    behind: NONE,
+};
 
 /// What the ghost has of an allocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,7 +101,8 @@ impl Ghost {
             let missing = item.pages.saturating_sub(seat.resident);
             seat.resident += missing;
             self.held += missing;
-            if item.has_content {
+            seat.content |= item.has_content;
+            if seat.content {
                 self.flow.paged_in += missing;
             }
         }
@@ -100,7 +113,7 @@ impl Ghost {
         let Some(slot) = self.slot_of(key) else { return };
         let seat = &mut self.seats[slot as usize];
         if written {
-            seat.dirty = seat.resident;
+            (seat.dirty, seat.content) = (seat.resident, true);
         }
         seat.open = seat.open.saturating_sub(1);
         if seat.open == 0 {
@@ -112,7 +125,8 @@ impl Ghost {
     /// What it has will never be copied out: the content is void.
     pub(crate) fn cleaned(&mut self, key: Key) {
         if let Some(slot) = self.slot_of(key) {
-            self.seats[slot as usize].dirty = 0;
+            let seat = &mut self.seats[slot as usize];
+            (seat.dirty, seat.content) = (0, false);
         }
     }
 
@@ -259,5 +273,28 @@ impl Ghost {
             return Err(format!("the ghost's chain has {chained} slots, and {marked} say that they stand in it"));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_work_has_written_is_copied_in_although_the_truth_has_nothing_of_it_outside() {
+        let (mut ghost, mut touched) = (Ghost::new(8), Vec::new());
+        let item = |slot| Item { key: Key::new(slot, 0), pages: 6, kind: 0, has_content: false };
+        let mut operate = |ghost: &mut Ghost, slot, written| {
+            ghost.used(&[item(slot)], &mut touched);
+            ghost.ended(Key::new(slot, 0), written);
+            let Flow { paged_in, paged_out } = ghost.flow();
+            (paged_in, paged_out)
+        };
+        assert_eq!(operate(&mut ghost, 0, true), (0, 0));
+        assert_eq!(operate(&mut ghost, 1, false), (0, 4), "it fits only in part");
+        assert_eq!(operate(&mut ghost, 0, false), (4, 4), "the truth may have kept all of it");
+        assert_eq!(operate(&mut ghost, 1, false), (4, 4), "nothing has written it: it is filled anew");
+        ghost.cleaned(Key::new(0, 0));
+        assert_eq!(operate(&mut ghost, 0, false), (4, 4), "its content is void");
     }
 }

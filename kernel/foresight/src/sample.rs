@@ -20,6 +20,8 @@ struct Seat {
     worth: u64,
     resident: u64,
     dirty: u64,
+    /// Whether what goes of it has content: it came with some, or work has written it.
+    content: bool,
 }
 
 impl Sample {
@@ -32,19 +34,27 @@ impl Sample {
         let before = self.seats[at];
         self.order.remove(&(before.worth, slot));
         let missing = pages.saturating_sub(before.resident);
+        let content = before.content || has_content;
         if missing > 0 {
             self.make_room(missing, room);
-            self.copied += if has_content { missing } else { 0 };
+            self.copied += if content { missing } else { 0 };
         }
         self.held += missing;
-        self.seats[at] = Seat { worth, resident: before.resident + missing, dirty: before.dirty };
+        self.seats[at] = Seat { worth, resident: before.resident + missing, dirty: before.dirty, content };
         self.order.insert((worth, slot));
     }
 
     /// Work has written it.
     pub(crate) fn written(&mut self, slot: u32) {
         if let Some(seat) = self.seats.get_mut(slot as usize) {
-            seat.dirty = seat.resident;
+            (seat.dirty, seat.content) = (seat.resident, true);
+        }
+    }
+
+    /// Its content is void.
+    pub(crate) fn dropped(&mut self, slot: u32) {
+        if let Some(seat) = self.seats.get_mut(slot as usize) {
+            (seat.dirty, seat.content) = (0, false);
         }
     }
 
