@@ -184,7 +184,7 @@ fn constants(text: &str) -> Result<u64, String> {
 pub const STEPS_MAX: u32 = 1_000_000;
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 bytes did not match, the kernel failed, or what is written found no room; 2 bad input; \
-                          130 ended by Ctrl-C, with what was reached until then. A reader that goes early changes none of them.";
+                          130 ended by Ctrl-C, 143 by SIGTERM (such as `timeout` sends), 129 by a closed terminal, with what was reached until then. A reader that goes early changes none of them.";
 
 impl RunArguments {
     /// The run's options.

@@ -15,9 +15,9 @@ use softgpu_umd::UmdError;
 use wddm_types::NtStatus;
 
 use crate::arguments::Policy;
-use crate::entry::INTERRUPTED;
 use crate::error::RunError;
 use crate::imported::Imported;
+use crate::interruption::INTERRUPTED;
 use crate::progress::Progress;
 use crate::run::budget;
 use crate::run::{Priority, RunOptions, Stage, Terms, open_placed, residency};

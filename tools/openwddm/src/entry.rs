@@ -2,8 +2,6 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
 
@@ -14,7 +12,7 @@ use crate::bound_command::bound;
 use crate::connected;
 use crate::console::{Out, complain};
 use crate::error::RunError;
-use crate::output;
+use crate::interruption;
 use crate::present;
 use crate::progress::Progress;
 use crate::run;
@@ -22,9 +20,6 @@ use crate::run_command;
 use crate::serve::serve;
 use crate::sweep_command;
 use crate::top::top;
-
-/// Exit code after Ctrl-C.
-pub const INTERRUPTED: u8 = 130;
 
 /// Runs the command of the command line.
 pub fn enter() -> ExitCode {
@@ -34,7 +29,7 @@ pub fn enter() -> ExitCode {
         Err(said) => parsed_no_further(&said, &mut out),
     };
     match done {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => ExitCode::from(interruption::exit_code(code)),
         Err(error) => {
             complain(&format!("error: {error}\n"));
             ExitCode::from(error.exit_code())
@@ -56,9 +51,11 @@ fn command(command: Option<Command>, out: &mut Out) -> Result<u8, RunError> {
             out.print(&bound(&arguments)?)?;
             Ok(0)
         }
-        Some(Command::Sweep(arguments)) => sweep_command::run(&arguments, &Progress::on_stderr(), &cancel(), out),
+        Some(Command::Sweep(arguments)) => {
+            sweep_command::run(&arguments, &Progress::on_stderr(), &interruption::flag(), out)
+        }
         Some(Command::Serve(arguments)) => serve(&arguments, out),
-        Some(Command::Top(arguments)) => top(&arguments, &cancel(), out),
+        Some(Command::Top(arguments)) => top(&arguments, &interruption::flag(), out),
         Some(Command::Adapters(asked)) => {
             out.print(&adapters(asked.profile.as_deref(), asked.json)?)?;
             Ok(0)
@@ -86,30 +83,11 @@ fn parsed_no_further(said: &clap::Error, out: &mut Out) -> Result<u8, RunError> 
 }
 
 fn run_here(options: &run::RunOptions, out: &mut Out) -> Result<u8, RunError> {
-    run_command::run(options, &Progress::on_stderr(), &cancel(), out)
+    run_command::run(options, &Progress::on_stderr(), &interruption::flag(), out)
 }
 
 fn run_there(options: &run::RunOptions, socket: &Path, out: &mut Out) -> Result<u8, RunError> {
-    let (text, code) = connected::run(options, socket, &Progress::on_stderr(), &cancel())?;
+    let (text, code) = connected::run(options, socket, &Progress::on_stderr(), &interruption::flag())?;
     out.print(&text)?;
     Ok(code)
-}
-
-/// The flag that Ctrl-C raises.
-fn cancel() -> Arc<AtomicBool> {
-    let cancel = Arc::new(AtomicBool::new(false));
-    let raised = cancel.clone();
-    // The first Ctrl-C ends the run with the results so far; the second ends the program at once.
-    let set = ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::SeqCst) {
-            // This exit drops no values: the handler does the cleaning up that their destructors would do.
-            output::abandon();
-            activity::top::screen::give_back_if_taken();
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-    });
-    if let Err(error) = set {
-        complain(&format!("note: Ctrl-C will end the run without a result: {error}\n"));
-    }
-    cancel
 }

@@ -37,6 +37,7 @@ pub mod entry;
 pub mod error;
 pub mod hangs;
 pub mod imported;
+pub mod interruption;
 pub mod link;
 pub mod metrics;
 pub mod outcome;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use crate::console;
-use crate::entry::INTERRUPTED;
 use crate::error::RunError;
+use crate::interruption::INTERRUPTED;
 use crate::outcome::{INCOMPLETE, Outcome};
 use crate::output::Output;
 use crate::progress::Progress;

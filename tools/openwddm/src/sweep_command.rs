@@ -12,8 +12,8 @@ use terminal_text::units::{bytes, grouped};
 
 use crate::arguments::{Policy, steps};
 use crate::console::Out;
-use crate::entry::INTERRUPTED;
 use crate::error::RunError;
+use crate::interruption::INTERRUPTED;
 use crate::link::LinkRate;
 use crate::output::Output;
 use crate::progress::Progress;

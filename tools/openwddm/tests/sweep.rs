@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 fn openwddm(folder: &Path, words: &[&str]) -> Output {
@@ -297,8 +298,8 @@ fn the_example_sweeps_on_a_dask_cluster_and_reads_the_rows_back() {
     }
 }
 
-#[test]
-fn ctrl_c_ends_a_sweep_with_what_it_has() {
+/// Cuts a sweep by signals, one behind the other, as soon as it has a row: its exit code, its table, and the folder.
+fn cut_by(signals: &[Signal]) -> (Option<i32>, String, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let cut = Command::new(env!("CARGO_BIN_EXE_openwddm"))
         .current_dir(folder.path())
@@ -307,17 +308,20 @@ fn ctrl_c_ends_a_sweep_with_what_it_has() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let out = folder.path().join("out/sweep");
     let since = Instant::now();
-    while rows(&out).is_empty() {
+    while rows(&folder.path().join("out/sweep")).is_empty() {
         assert!(since.elapsed() < Duration::from_secs(300), "no row appears");
         std::thread::sleep(Duration::from_millis(2));
     }
-    rustix::process::kill_process(rustix::process::Pid::from_child(&cut), rustix::process::Signal::INT).unwrap();
+    for signal in signals {
+        kill_process(Pid::from_child(&cut), *signal).unwrap();
+    }
     let output = cut.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let known = rows(&out).len();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap(), folder)
+}
+
+fn has_what_it_reached(text: &str, folder: &Path) {
+    let known = rows(&folder.join("out/sweep")).len();
     for part in [
         "interrupted: what was reached until then; the same command goes on from there\n".to_owned(),
         format!("missing: {} runs have no row yet\n", 40 - known),
@@ -325,4 +329,25 @@ fn ctrl_c_ends_a_sweep_with_what_it_has() {
     ] {
         assert!(text.contains(&part), "{part} is missing in\n{text}");
     }
+    let table = text.lines().filter(|line| line.ends_with('×')).count();
+    assert_eq!(table, known, "a line for each row in\n{text}");
+}
+
+#[test]
+fn ctrl_c_ends_a_sweep_with_what_it_has() {
+    let (code, text, folder) = cut_by(&[Signal::INT]);
+    assert_eq!(code, Some(130));
+    has_what_it_reached(&text, folder.path());
+}
+
+/// GNU `timeout` signals its command, and at once the group of it.
+#[test]
+fn a_timeout_ends_a_sweep_with_what_it_has() {
+    let (code, text, folder) = cut_by(&[Signal::TERM, Signal::TERM]);
+    assert_eq!(code, Some(143));
+    has_what_it_reached(&text, folder.path());
+    let again = swept(folder.path(), &["--vram", "0.3..1.0/40", "--policy", "lru"]);
+    let known = text.lines().find_map(|line| line.strip_prefix("rows: ")?.split(' ').next()?.parse::<u64>().ok());
+    assert_eq!(again["found"].as_u64(), known, "each row of the table is kept");
+    assert!(again["rows"].as_array().unwrap().iter().all(|row| row["fewest_bytes"].is_u64()), "no row lacks its bound");
 }

@@ -3,7 +3,8 @@
 //!
 //! All feed their queues themselves, and every byte is verified. Only the way of a call and of a lock differs: adapter, memory, recording
 //! and seeds are equal. The clients of the daemon are processes, those of the other kernel are threads of this program. All of them have
-//! read the recording and are connected before the time begins.
+//! read the recording and are connected before the time begins. A whole run replays 31 rounds of four steps by eight clients: about five minutes
+//! on two processors.
 
 use std::path::Path;
 use std::time::Instant;

@@ -55,12 +55,19 @@ pub(crate) fn rows(pair: [usize; 2], batches: usize) -> Result<Vec<Row>, BenchEr
 }
 
 /// A process with a queue that it feeds itself.
-struct Submitter {
+pub(crate) struct Submitter {
     stream: Stream,
     gpu: Gpu,
 }
 
 impl Submitter {
+    /// One on a kernel of its own, whose engine has the second processor. This thread has the first from now on.
+    pub fn start(pair: [usize; 2]) -> Result<Submitter, BenchError> {
+        let host = host()?;
+        pin(pair);
+        Submitter::new(ProcessLink::new(host) as Arc<dyn Link>)
+    }
+
     fn new(link: Arc<dyn Link>) -> Result<Submitter, BenchError> {
         let gpu = Gpu::open(link).map_err(failed)?;
         let stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).map_err(failed)?;
@@ -68,7 +75,7 @@ impl Submitter {
     }
 
     /// The cost of a submission: the median of a batch.
-    fn batch(&mut self) -> Result<f64, BenchError> {
+    pub fn batch(&mut self) -> Result<f64, BenchError> {
         let nothing = Commands::new();
         let (mut times, mut nothings) = (Vec::with_capacity(SUBMISSIONS), Vec::with_capacity(SUBMISSIONS));
         for _ in 0..SUBMISSIONS {
@@ -90,8 +97,8 @@ fn failed(error: UmdError) -> BenchError {
     BenchError::Device(error.to_string())
 }
 
-// spec: sync §3.17
-fn submission(pair: [usize; 2], batches: usize) -> Result<[Row; 2], BenchError> {
+/// A kernel.
+fn host() -> Result<Arc<Host>, BenchError> {
     let config = HostConfig {
         vram_bytes: 16 << 20,
         page_table_bytes: 16 << 20,
@@ -102,13 +109,23 @@ fn submission(pair: [usize; 2], batches: usize) -> Result<[Row; 2], BenchError> 
         processors: all_processors(),
         ..HostConfig::new(&PROFILES[0], Mode::Real)
     };
-    let host = Host::start(config).map_err(|error| BenchError::Device(error.to_string()))?;
+    Host::start(config).map_err(|error| BenchError::Device(error.to_string()))
+}
+
+/// The engine has the second processor, and this thread the first.
+fn pin(pair: [usize; 2]) {
+    pin_named(&[("gpu compute", pair[1])]);
+    pin_here(pair[0]);
+}
+
+// spec: sync §3.17
+fn submission(pair: [usize; 2], batches: usize) -> Result<[Row; 2], BenchError> {
+    let host = host()?;
     let folder = tempfile::tempdir().map_err(|error| BenchError::Device(error.to_string()))?;
     let path = folder.path().join("kernel");
     let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, Limits::default());
     let _daemon = daemon.map_err(|error| BenchError::Device(error.to_string()))?;
-    pin_named(&[("gpu compute", pair[1])]);
-    pin_here(pair[0]);
+    pin(pair);
     let there = SocketLink::connect(&path).map_err(|error| BenchError::Device(error.to_string()))?;
     let mut here = Submitter::new(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>)?;
     let mut there = Submitter::new(there as Arc<dyn Link>)?;

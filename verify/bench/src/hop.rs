@@ -1,6 +1,6 @@
 //! The hop: from the signal on one engine to the wait on the other. Two rings are filled beforehand, one with
 //! signal-then-wait, the other with wait-then-signal; no kernel, no driver and no interrupt take part. The device itself takes the times.
-//! Called by the suite.
+//! Called by the suite, and by `vulkan`, which has a peer of it.
 
 use softgpu_spec::register::counter;
 use softgpu_spec::{Command, LogSlot, engine};
@@ -34,12 +34,35 @@ const BACK: u64 = word_va(2);
 const BEGUN: u64 = word_va(4);
 const ENDED: u64 = word_va(5);
 
+/// Two engines whose rings are filled with hops, without logs.
+pub(crate) struct Hops(Rig);
+
+impl Hops {
+    /// Starts the device; both engines have run once.
+    pub fn start(pair: [usize; 2]) -> Result<Hops, BenchError> {
+        let mut rig = engines(pair)?;
+        fill(&rig, false);
+        batch(&mut rig)?;
+        Ok(Hops(rig))
+    }
+
+    /// Nanoseconds of a hop: one batch of them.
+    pub fn hop_ns(&mut self) -> Result<f64, BenchError> {
+        batch(&mut self.0)
+    }
+}
+
+fn engines(pair: [usize; 2]) -> Result<Rig, BenchError> {
+    let rig = Rig::start(4096, POLL_SPINS, pair)?;
+    rig.enable(COMPUTE_QUEUE, engine::COMPUTE);
+    rig.enable(COPY_QUEUE, engine::COPY);
+    Ok(rig)
+}
+
 /// Measures hops against cache lines and against the operating system's wake-up. Expects that the idle exit is not held
 /// by the caller; holds it for its last row.
 pub(crate) fn rows(pair: [usize; 2], batches: usize, wakes: u32) -> Result<Vec<Row>, BenchError> {
-    let mut rig = Rig::start(4096, POLL_SPINS, pair)?;
-    rig.enable(COMPUTE_QUEUE, engine::COMPUTE);
-    rig.enable(COPY_QUEUE, engine::COPY);
+    let mut rig = engines(pair)?;
     let mut rows = Vec::new();
     for (logs, name) in [(false, "engine to engine hop, logs off"), (true, "engine to engine hop, logs on")] {
         fill(&rig, logs);

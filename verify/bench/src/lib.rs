@@ -6,6 +6,7 @@
 //!
 //! | module | measures |
 //! |---|---|
+//! | `bytes` | bytes of a further step under each policy against the fewest that any memory moves, and against Belady's MIN; exact |
 //! | `litmus` | lost wake-ups of the fence race, with the barriers and without |
 //! | `pingpong` | the limit: how long a cache line takes from one processor to the other; and a futex wake of a sleeper |
 //! | `hop` | from a signal on one engine to the wait on the other, and back |
@@ -21,6 +22,7 @@
 //! | `handles` | a lookup of a handle against an index into a slice; forged, stale and reused names, of which there may be none |
 //! | `daemon` | four clients of a daemon that have half of what they need, against the same four in one program |
 //! | `neighbour` | what a client of a daemon keeps of its share beside an attacker, and what is left of that |
+//! | `vulkan` | hops and submissions against a chain of timeline semaphores and an empty submission of lavapipe, where it is installed |
 //! | `waits` | waits that sleep, signalled by a thread and by an engine, against a futex wake |
 //! | `tracing` | a replay that is recorded against the same without a listener |
 //! | `simulated` | virtual time against real time |
@@ -41,6 +43,7 @@
 //! It is no test of correctness and no profiler. Called by the command line.
 
 mod awake;
+mod bytes;
 mod calibration;
 mod calls;
 mod compare;
@@ -75,6 +78,7 @@ mod statistic;
 mod streaming;
 mod suite;
 mod tracing;
+mod vulkan;
 mod waiters;
 mod waits;
 

@@ -7,12 +7,12 @@ use crate::machine::{AsBefore, IdleExit, Machine, NoHalt, all_processors};
 use crate::part_process::Program;
 use crate::report::{BenchError, BenchReport, Row};
 use crate::{
-    calls, copies, daemon, doorbell, frames, growth, handles, hop, litmus, mapping, neighbour, page_tables, planner,
-    processes, residency, sched, signals, simulated, tracing, waiters, waits,
+    bytes, calls, copies, daemon, doorbell, frames, growth, handles, hop, litmus, mapping, neighbour, page_tables,
+    planner, processes, residency, sched, signals, simulated, tracing, vulkan, waiters, waits,
 };
 
 /// The names of the measures, in their order.
-pub const MEASURES: [&str; 20] = [
+pub const MEASURES: [&str; 22] = [
     "litmus",
     "signals",
     "waiters",
@@ -23,6 +23,7 @@ pub const MEASURES: [&str; 20] = [
     "growth",
     "processes",
     "planner",
+    "bytes",
     "handles",
     "calls",
     "daemon",
@@ -31,6 +32,7 @@ pub const MEASURES: [&str; 20] = [
     "tracing",
     "simulated",
     "doorbell",
+    "vulkan",
     "waits",
     "hop",
 ];
@@ -109,6 +111,7 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
                     "tracing" => tracing::rows(amounts.copy_batches)?,
                     "simulated" => simulated::rows(amounts.copy_batches)?,
                     "doorbell" => doorbell::rows(pair, amounts.copy_batches)?,
+                    "vulkan" => vulkan::rows(pair, amounts.copy_batches)?,
                     "handles" => handles::rows(pair, amounts.copy_batches, options.smoke),
                     "calls" => calls::rows(pair, amounts.copy_batches, options.smoke)?,
                     "daemon" | "neighbour" => match options.program.as_ref().map(Program) {
@@ -119,6 +122,7 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
                     "growth" => growth::rows(pair, options.smoke)?,
                     "processes" => processes::rows(options.smoke)?,
                     "planner" => planner::rows(options.smoke)?,
+                    "bytes" => bytes::rows(options.smoke)?,
                     "residency" => residency::rows(pair, amounts.copy_batches, options.smoke)?,
                     // The last two measures wake sleepers whose processor has halted, and so the request ends here.
                     "waits" => {

@@ -1,6 +1,6 @@
 //! One run of a sweep, in virtual time, and its row. Called by `pool` and `kept`.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dxgk_host::{PROFILES, Profile};
 
@@ -79,8 +79,12 @@ pub(super) fn attempt(
     let has_bound = || run::has_bound(profile(plan), &outcome.summary, row.processes);
     if let Some(limits) = limits.filter(|_| has_bound()) {
         let asked = (plan.options().steps, row.vram_bytes, plan.options().bound_seconds);
-        if let Some(limit) = limits.of((point.subject, subject.workload()), asked) {
+        if let Some(limit) = limits.of((point.subject, subject.workload()), asked, cancel) {
             limit.note(&mut row, link_of(profile(plan), plan.options().link));
+        }
+        // A bound that the interruption left unsolved, or that has no step more, would be missing in the row for good.
+        if cancel.load(Ordering::Relaxed) && row.further_step_fewest_bytes.is_none() {
+            return Ok(Ended::Interrupted);
         }
     }
     Ok(Ended::Done(Box::new(row)))

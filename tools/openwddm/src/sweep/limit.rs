@@ -1,6 +1,7 @@
 //! The bound beside the runs: solved once for each workload and memory size, whatever the policy. Called by `attempt`.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -26,11 +27,12 @@ pub(super) struct Limits {
 struct Solved(OnceLock<Option<Limit>>);
 
 impl Limits {
-    /// The bound; `None` where it was not solved in time.
+    /// The bound; `None` where it was not solved in time, or before `cancel` was set.
     pub(super) fn of(
         &self,
         (subject, workload): (usize, &replay::Workload),
         (steps, capacity, seconds): (u32, u64, u32),
+        cancel: &AtomicBool,
     ) -> Option<Limit> {
         if seconds == 0 {
             return None;
@@ -40,7 +42,10 @@ impl Limits {
         drop(known);
         *solved.0.get_or_init(|| {
             let began = Instant::now();
-            let mut left = || f64::from(seconds) - began.elapsed().as_secs_f64();
+            let mut left = || match cancel.load(Ordering::Relaxed) {
+                true => 0.0,
+                false => f64::from(seconds) - began.elapsed().as_secs_f64(),
+            };
             let all = fewest_bytes(workload, steps, capacity, &mut left).ok()?;
             Some(Limit { all, further: fewest_bytes(workload, steps + 1, capacity, &mut left).ok() })
         })
