@@ -109,3 +109,21 @@ fn shown(state: &PresentState) -> UINT {
     // CAST: the low half.
     state.shown as UINT
 }
+
+/// The device is lost from now on, whatever it does.
+pub fn mark_device_as_error(caller: &Caller<'_>, arguments: &D3DKMT_MARKDEVICEASERROR) -> Answer {
+    let by_driver = match arguments.Reason {
+        D3DKMT_DEVICE_ERROR_REASON_GENERIC => false,
+        D3DKMT_DEVICE_ERROR_REASON_DRIVER_ERROR => true,
+        other => return Err(invalid(format!("Reason {other:#x}: give GENERIC or DRIVER_ERROR"))),
+    };
+    let device = RawHandle(arguments.hDevice);
+    caller.process.call(Call::Device(DeviceCall::MarkDeviceAsError { device, by_driver }))?;
+    Ok(NtStatus::SUCCESS)
+}
+
+/// The calling thread waits until the GPU is done with all commands that the device was given before.
+pub fn wait_for_idle(caller: &Caller<'_>, arguments: &D3DKMT_WAITFORIDLE) -> Answer {
+    caller.process.call(Call::Device(DeviceCall::WaitForIdle { device: RawHandle(arguments.hDevice) }))?;
+    Ok(NtStatus::SUCCESS)
+}

@@ -68,6 +68,8 @@ macro_rules! functions {
             writes D3DKMTCreateDevice(D3DKMT_CREATEDEVICE) create_device;
             reads D3DKMTDestroyDevice(D3DKMT_DESTROYDEVICE) destroy_device;
             writes D3DKMTGetDeviceState(D3DKMT_GETDEVICESTATE) get_device_state;
+            reads D3DKMTMarkDeviceAsError(D3DKMT_MARKDEVICEASERROR) mark_device_as_error;
+            reads D3DKMTWaitForIdle(D3DKMT_WAITFORIDLE) wait_for_idle;
             // Allocations and resources.
             writes D3DKMTCreateAllocation(D3DKMT_CREATEALLOCATION) create_allocation;
             writes D3DKMTCreateAllocation2(D3DKMT_CREATEALLOCATION) create_allocation2;
@@ -82,6 +84,7 @@ macro_rules! functions {
             writes D3DKMTOpenResource(D3DKMT_OPENRESOURCE) open_resource;
             writes D3DKMTOpenResource2(D3DKMT_OPENRESOURCE) open_resource2;
             writes D3DKMTOpenResourceFromNtHandle(D3DKMT_OPENRESOURCEFROMNTHANDLE) open_resource_from_nt_handle;
+            writes D3DKMTGetSharedResourceAdapterLuid(D3DKMT_GETSHAREDRESOURCEADAPTERLUID) get_shared_resource_adapter_luid;
             writes D3DKMTOpenNtHandleFromName(D3DKMT_OPENNTHANDLEFROMNAME) open_nt_handle_from_name;
             // Residency.
             writes D3DKMTCreatePagingQueue(D3DKMT_CREATEPAGINGQUEUE) create_paging_queue;

@@ -6,11 +6,12 @@ use kmt_calls::{
 };
 use wddm_types::{NtStatus, RawHandle};
 
+use crate::adapter::luid_in_c;
 use crate::border::{Answer, Caller, ResultBuffer};
 use crate::event::handle::{nt_handle, nt_handle_in_c};
 use crate::handle::handles;
 use crate::name::object_name;
-use crate::refusal::{expect_reply, invalid, refuse};
+use crate::refusal::{expect_reply, invalid, refuse, unsuccessful};
 
 /// `D3DKMTShareObjects`, the one function with more than one parameter.
 // spec: sync §2.2
@@ -217,5 +218,23 @@ pub fn open_resource_from_nt_handle(caller: &Caller<'_>, arguments: &mut D3DKMT_
         caller.process.has_no_word(opened.sync_object);
     }
     arguments.hSyncObject = opened.sync_object.0;
+    Ok(NtStatus::SUCCESS)
+}
+
+/// The resource goes by its global handle or by an NT handle.
+pub fn get_shared_resource_adapter_luid(
+    caller: &Caller<'_>,
+    arguments: &mut D3DKMT_GETSHAREDRESOURCEADAPTERLUID,
+) -> Answer {
+    let share = match (arguments.hGlobalShare, arguments.hNtHandle.is_null()) {
+        (0, true) => return Err(invalid("hGlobalShare and hNtHandle are both 0; give one of them")),
+        (0, false) => ShareName::NtHandle(nt_handle(caller, arguments.hNtHandle)?),
+        (global, true) => ShareName::Global(RawHandle(global)),
+        (_, false) => return Err(invalid("both hGlobalShare and hNtHandle are given; give one of them")),
+    };
+    let reply = caller.process.call(Call::Share(ShareCall::GetSharedResourceAdapterLuid { share }))?;
+    let adapters = expect_reply!(reply, Reply::Adapters(adapters) => adapters);
+    let (luid, _) = adapters.first().ok_or_else(|| unsuccessful("the kernel named no adapter"))?;
+    arguments.AdapterLuid = luid_in_c(*luid);
     Ok(NtStatus::SUCCESS)
 }

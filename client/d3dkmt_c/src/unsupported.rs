@@ -118,11 +118,8 @@ macro_rules! unsupported {
             "the kernel does not tell how much of a process's offered content could be decommitted" {
                 D3DKMTQueryProcessOfferInfo "D3DKMT_QUERYPROCESSOFFERINFO*";
             }
-            "the library does not pass this call to its kernel" {
+            "the kernel lets a process at a shared resource by the handle that the process has, and keeps no list of processes" {
                 D3DKMTCheckSharedResourceAccess "CONST D3DKMT_CHECKSHAREDRESOURCEACCESS*";
-                D3DKMTGetSharedResourceAdapterLuid "D3DKMT_GETSHAREDRESOURCEADAPTERLUID*";
-                D3DKMTMarkDeviceAsError "CONST D3DKMT_MARKDEVICEASERROR*";
-                D3DKMTWaitForIdle "CONST D3DKMT_WAITFORIDLE*";
             }
         }
     };

@@ -238,7 +238,9 @@ impl Generator<'_> {
         let device = self.handle(Kind::Device);
         match self.dice.below(12) {
             0 => Call::Device(DeviceCall::DestroyDevice { device }),
-            1..4 => Call::Device(DeviceCall::GetDeviceState { device }),
+            1..3 => Call::Device(DeviceCall::GetDeviceState { device }),
+            3 if self.dice.chance(90) => Call::Device(DeviceCall::WaitForIdle { device }),
+            3 => Call::Device(DeviceCall::MarkDeviceAsError { device, by_driver: self.dice.chance(50) }),
             4..6 => {
                 let (priority, physical_adapter) =
                     ((self.dice.number32(3) as i32).wrapping_sub(1), self.dice.number32(0));

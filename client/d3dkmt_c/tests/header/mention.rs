@@ -26,7 +26,15 @@ fn every_published_name_can_be_mentioned() {
     for name in FUNCTIONS.split_whitespace() {
         writeln!(program, "    (void)&{name};").expect("a string");
     }
-    program.push_str("    return 0;\n}\n");
+    // Each function is one that a pointer of its published type takes.
+    for name in FUNCTIONS.split_whitespace() {
+        let suffix = name.trim_start_matches("D3DKMT");
+        writeln!(program, "    {{ PFND3DKMT_{} at = {name}; (void)at; }}", suffix.to_uppercase()).expect("a string");
+    }
+    program.push_str("    OBJECT_ATTRIBUTES attributes;\n    UNICODE_STRING name = {0, 0, NULL};\n");
+    program.push_str("    POBJECT_ATTRIBUTES named = &attributes;\n    PUNICODE_STRING text = &name;\n");
+    program.push_str("    InitializeObjectAttributes(named, text, OBJ_CASE_INSENSITIVE, NULL, NULL);\n");
+    program.push_str("    return named->ObjectName == text && named->Length == 48 ? 0 : 1;\n}\n");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("mention.c");
     std::fs::write(&file, program).expect("a file");

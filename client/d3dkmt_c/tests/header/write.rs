@@ -70,6 +70,15 @@ extern \"C\" {
 #ifndef VOID
 #define VOID void
 #endif
+#ifndef APIENTRY
+#define APIENTRY
+#endif
+#ifndef TRUE
+#define TRUE 1
+#endif
+#ifndef FALSE
+#define FALSE 0
+#endif
 /* A structure without a name inside another is an extension of C++, which each compiler has that these structures are written for. */
 #if defined(__cplusplus) && defined(__GNUC__)
 #define OPENWDDM_NAMELESS __extension__
@@ -77,6 +86,33 @@ extern \"C\" {
 #define OPENWDDM_NAMELESS
 #endif
 #define NT_SUCCESS(status) (((NTSTATUS)(status)) >= 0)
+";
+
+/// Pointers that sources write for Windows, and the macro with which they fill in the attributes of a name.
+const POINTERS: &str = "\
+typedef VOID* PVOID;
+typedef HANDLE* PHANDLE;
+typedef UINT* PUINT;
+typedef ULONG* PULONG;
+typedef UINT64* PUINT64;
+typedef WCHAR* PWSTR;
+typedef CONST WCHAR* PCWSTR;
+typedef LUID* PLUID;
+typedef UNICODE_STRING* PUNICODE_STRING;
+typedef CONST UNICODE_STRING* PCUNICODE_STRING;
+typedef OBJECT_ATTRIBUTES* POBJECT_ATTRIBUTES;
+typedef CONST OBJECT_ATTRIBUTES* PCOBJECT_ATTRIBUTES;
+#define OBJ_INHERIT 0x2
+#define OBJ_CASE_INSENSITIVE 0x40
+#define InitializeObjectAttributes(attributes, name, flags, root, security) \\
+    do {                                                                    \\
+        (attributes)->Length = (ULONG)sizeof(OBJECT_ATTRIBUTES);            \\
+        (attributes)->RootDirectory = (root);                               \\
+        (attributes)->ObjectName = (name);                                  \\
+        (attributes)->Attributes = (flags);                                 \\
+        (attributes)->SecurityDescriptor = (security);                      \\
+        (attributes)->SecurityQualityOfService = NULL;                      \\
+    } while (0)
 ";
 
 fn items() -> impl Iterator<Item = &'static Item> {
@@ -131,6 +167,7 @@ pub fn header() -> String {
     }
     text.push_str("\ntypedef void (*PFND3DKMT_TRIMNOTIFICATIONCALLBACK)(D3DKMT_TRIMNOTIFICATION*);\n");
     text.push_str("typedef void (*PFND3DKMT_BUDGETCHANGENOTIFICATIONCALLBACK)(D3DKMT_BUDGETCHANGENOTIFICATION*);\n");
+    text.push_str(POINTERS);
     let mut written = BTreeSet::new();
     for item in &declared {
         define(&mut text, item, &mut written);
@@ -142,6 +179,11 @@ pub fn header() -> String {
     text.push('\n');
     for function in functions() {
         line(&mut text, format_args!("{} {}({});", function.returns, function.name, function.parameters));
+    }
+    text.push('\n');
+    for function in functions().filter(|function| function.name.starts_with("D3DKMT")) {
+        let name = function.name.trim_start_matches("D3DKMT").to_uppercase();
+        line(&mut text, format_args!("typedef {} (*PFND3DKMT_{name})({});", function.returns, function.parameters));
     }
     text.push_str("\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
     text

@@ -26,6 +26,18 @@ pub enum DeviceCall {
         /// The device.
         device: RawHandle,
     },
+    /// `D3DKMTMarkDeviceAsError`: the device is lost, in the state Stopped, as if the kernel had found a fault.
+    MarkDeviceAsError {
+        /// A device that lives.
+        device: RawHandle,
+        /// Its user-mode driver failed (DRIVER_ERROR); else the reason is GENERIC.
+        by_driver: bool,
+    },
+    /// `D3DKMTWaitForIdle`: answered when the GPU is done with all that the device's contexts and queues were given before the call.
+    WaitForIdle {
+        /// The device.
+        device: RawHandle,
+    },
     /// `D3DKMTCreatePagingQueue` → `PagingQueue`.
     CreatePagingQueue {
         /// The device.
@@ -49,6 +61,8 @@ impl DeviceCall {
             DeviceCall::CreateDevice { .. } => "CreateDevice",
             DeviceCall::DestroyDevice { .. } => "DestroyDevice",
             DeviceCall::GetDeviceFault { .. } | DeviceCall::GetDeviceState { .. } => "GetDeviceState",
+            DeviceCall::MarkDeviceAsError { .. } => "MarkDeviceAsError",
+            DeviceCall::WaitForIdle { .. } => "WaitForIdle",
             DeviceCall::CreatePagingQueue { .. } => "CreatePagingQueue",
             DeviceCall::DestroyPagingQueue { .. } => "DestroyPagingQueue",
         }

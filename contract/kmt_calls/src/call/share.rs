@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
 
+use crate::allocation::ShareName;
 use crate::sync_object::SyncObjectAccess;
 
 /// A call on the NT handles by which shared objects go from process to process.
@@ -27,6 +28,11 @@ pub enum ShareCall {
         /// A synchronization object is wanted, else a resource.
         sync_object: bool,
     },
+    /// `D3DKMTGetSharedResourceAdapterLuid` → `Adapters`, of one: the adapter that a shared resource is on.
+    GetSharedResourceAdapterLuid {
+        /// The resource.
+        share: ShareName,
+    },
     /// An NT handle of its own, for a process that was told the token of another's → `NtHandle`. It names the same object, with the same
     /// access, and keeps it like every other.
     TakeNtHandle {
@@ -47,6 +53,7 @@ impl ShareCall {
             ShareCall::ShareObjects { .. } => "ShareObjects",
             ShareCall::OpenNtHandleFromName { sync_object: true, .. } => "OpenSyncObjectNtHandleFromName",
             ShareCall::OpenNtHandleFromName { .. } => "OpenNtHandleFromName",
+            ShareCall::GetSharedResourceAdapterLuid { .. } => "GetSharedResourceAdapterLuid",
             ShareCall::TakeNtHandle { .. } => "TakeNtHandle",
             ShareCall::CloseNtHandle { .. } => "CloseHandle",
         }

@@ -52,6 +52,14 @@ fn contexts_signal_objects_without_a_word() {
     }
 }
 
+// spec: memory §2.7, memory §8.6, sync §3.11
+#[test]
+fn devices_become_idle_or_are_given_up() {
+    for profile in ["discrete-4k", "wddm2-packets"] {
+        assert_eq!(answers("idle", &[("OPENWDDM_ADAPTER", profile)]), "idle, in error, and found\n", "{profile}");
+    }
+}
+
 // spec: memory §5.7, sync §3.17, sync §4.6
 #[test]
 fn surfaces_are_presented() {
@@ -112,6 +120,7 @@ fn a_served_kernel_answers_likewise() {
     assert_eq!(answers("work", &there), "queued and told\n");
     assert_eq!(answers("priorities", &there), "told again\n");
     assert_eq!(answers("signals", &there), "signalled\n");
+    assert_eq!(answers("idle", &there), "idle, in error, and found\n");
     assert_eq!(answers("questions", &there), "version 3200\n");
     assert_eq!(answers("memory", &there), "said what is missing\n");
     assert_eq!(answers("lost", &there), "told apart\n");

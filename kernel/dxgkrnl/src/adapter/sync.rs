@@ -49,6 +49,20 @@ impl Adapter {
         Ok(answer)
     }
 
+    /// Waits for the work that the device's contexts and queues have been given so far.
+    ///
+    /// # Errors
+    /// A queue's last-queued word lies (sync §3.11).
+    pub fn wait_until_idle(&mut self, cx: &mut Cx<'_>, token: Token, device: DeviceNumber) -> Result<Answer, Refusal> {
+        let queued = self.sync.live_points(self.queued_work(cx, device)?);
+        let queued = self.unreached(cx, queued).into_iter();
+        let queued: Vec<_> = queued.map(|point| (self.sync.number_of(point.fence), point.value)).collect();
+        match queued.is_empty() {
+            true => Ok(Answer::Done(Ok(Reply::Done))),
+            false => self.wait_from_cpu(cx, token, device, &queued, None, WaitFlags::empty()),
+        }
+    }
+
     /// Registers a wait; true when it is satisfied at once (the waiter is dropped then).
     pub fn begin_wait(
         &mut self,

@@ -1,6 +1,6 @@
 //! Calls on devices, their state, and their paging queues.
 
-use kmt_calls::{CreatedPagingQueue, DeviceCall, Refusal, Reply};
+use kmt_calls::{CreatedPagingQueue, DeviceCall, DeviceState, Refusal, Reply};
 use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
@@ -32,6 +32,19 @@ impl Turn<'_> {
             DeviceCall::GetDeviceState { device } => {
                 let (index, number) = self.device(device)?;
                 done(Reply::DeviceState(self.adapters[index.0 as usize].state_of(number)))
+            }
+            // [R]: no published source names the state of a device that its program gives up.
+            DeviceCall::MarkDeviceAsError { device, by_driver } => {
+                let (index, number) = self.live_device(device)?;
+                self.touched = Some(index);
+                let whose = if by_driver { "its user-mode driver" } else { "its program" };
+                let reason = format!("{whose} marked the device as in error");
+                self.adapters[index.0 as usize].fail_device(cx, number, DeviceState::Stopped, reason);
+                done(Reply::Done)
+            }
+            DeviceCall::WaitForIdle { device } => {
+                let (index, number) = self.live_device(device)?;
+                self.adapters[index.0 as usize].wait_until_idle(cx, self.token, number)
             }
             DeviceCall::CreatePagingQueue { device, priority, physical_adapter } => {
                 let (index, device) = self.live_device(device)?;

@@ -94,8 +94,12 @@ fn of_device(call: &DeviceCall) -> Needs {
         DeviceCall::CreateDevice { .. } => Needs::handles(1).moving(),
         // The queue and its fence.
         DeviceCall::CreatePagingQueue { .. } => Needs::handles(2).sync_object().moving(),
-        DeviceCall::GetDeviceFault { .. } | DeviceCall::GetDeviceState { .. } => Needs::NOTHING,
-        DeviceCall::DestroyDevice { .. } | DeviceCall::DestroyPagingQueue { .. } => Needs::SOMETHING,
+        DeviceCall::GetDeviceFault { .. } | DeviceCall::GetDeviceState { .. } | DeviceCall::WaitForIdle { .. } => {
+            Needs::NOTHING
+        }
+        DeviceCall::DestroyDevice { .. }
+        | DeviceCall::DestroyPagingQueue { .. }
+        | DeviceCall::MarkDeviceAsError { .. } => Needs::SOMETHING,
     }
 }
 
@@ -154,6 +158,7 @@ fn of_share(call: &ShareCall) -> Needs {
         ShareCall::ShareObjects { .. } | ShareCall::OpenNtHandleFromName { .. } | ShareCall::TakeNtHandle { .. } => {
             Needs::handles(1)
         }
+        ShareCall::GetSharedResourceAdapterLuid { .. } => Needs::NOTHING,
         ShareCall::CloseNtHandle { .. } => Needs::SOMETHING,
     }
 }

@@ -31,6 +31,12 @@ impl Turn<'_> {
             ShareCall::OpenNtHandleFromName { name, access, sync_object } => {
                 self.open_by_name(cx, &name, access, sync_object)
             }
+            ShareCall::GetSharedResourceAdapterLuid { share } => {
+                let mut adapters = self.adapters.iter();
+                let found = adapters.find(|adapter| self.resource_named(adapter.index(), share).is_ok());
+                let found = found.ok_or_else(|| invalid(format!("{share:?} names no shared resource")))?;
+                done(Reply::Adapters(vec![(found.luid(), found.name().to_owned())]))
+            }
             ShareCall::TakeNtHandle { handle } => {
                 let (object, name) = self.nt_handles.handed_over(NtHandleNumber::from_raw(handle))?;
                 self.name_again(object)?;

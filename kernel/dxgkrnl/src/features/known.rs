@@ -62,6 +62,10 @@ pub const KNOWN: &[Known] = &[
     of_os(0x1000_0001, "RESERVE_GPUVA_ZERO_BASE_ADDRESS"),
     of_os(0x1000_0002, "PER_PTE_PAGE_SIZE"),
     of_os(0x1000_0003, "FENCE_SIGNAL_FROM_SWS_NODE"),
+    of_os(0x1000_0004, "SUPPRESSVSYNC_INTERRUPTS"),
+    of_os(0x1000_0005, "FEATURE_INTERFACE_EXTENSIONS"),
+    of_os(0x1000_0006, "READONLY_EXISTINGSYSMEM"),
+    of_os(0x1000_0007, "OPPORTUNISTIC_64KB_PAGES"),
 ];
 
 /// The name of a feature in the table.

@@ -117,3 +117,21 @@ fn needs_stand_before_those_who_need_them_and_ids_are_told_once() {
         assert!(KNOWN[..place].iter().all(|before| before.feature != known.feature), "{}", known.name);
     }
 }
+
+#[test]
+fn features_of_the_operating_system_have_names() {
+    // spec: sync §2.10
+    let names = [
+        "QUERYSTATISTICS_EXTENSIONS",
+        "RESERVE_GPUVA_ZERO_BASE_ADDRESS",
+        "PER_PTE_PAGE_SIZE",
+        "FENCE_SIGNAL_FROM_SWS_NODE",
+        "SUPPRESSVSYNC_INTERRUPTS",
+        "FEATURE_INTERFACE_EXTENSIONS",
+        "READONLY_EXISTINGSYSMEM",
+        "OPPORTUNISTIC_64KB_PAGES",
+    ];
+    for (number, name) in (0x1000_0000..).zip(names) {
+        assert_eq!(super::known::name(FeatureId(number)), name, "{number:#x}");
+    }
+}

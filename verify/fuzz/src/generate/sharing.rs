@@ -85,6 +85,9 @@ impl Generator<'_> {
                 Call::Share(ShareCall::OpenNtHandleFromName { name, access, sync_object })
             }
             _ if self.dice.chance(30) => Call::Share(ShareCall::TakeNtHandle { handle: nt }),
+            _ if self.dice.chance(10) => {
+                Call::Share(ShareCall::GetSharedResourceAdapterLuid { share: ShareName::NtHandle(nt) })
+            }
             _ if self.dice.chance(5) => Call::KeyedMutex(KeyedMutexCall::OpenFromNtHandle { handle: nt }),
             _ => Call::Share(ShareCall::CloseNtHandle { handle: nt }),
         }
