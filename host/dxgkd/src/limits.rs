@@ -168,6 +168,8 @@ const WORDS_OF_A_PAGE: u64 = 32;
 const PAGES_BESIDE: u64 = 16;
 /// [`Limits::within`] leaves a client at least so many memory files, unless the configuration names a number.
 const DESCRIPTORS_LEAST: u64 = 1_024;
+/// The only client has at least so many.
+const DESCRIPTORS_OF_ONE: u64 = 64;
 /// The daemon itself needs so many: its adapters' memory, its socket, its log, connections without a `Hello`.
 const DESCRIPTORS_BESIDE: u64 = 256;
 
@@ -185,15 +187,29 @@ impl Limits {
     }
 
     /// These limits lowered so that `descriptors` suffice when every client has all that it may: first fewer memory files for each client,
-    /// down to [`DESCRIPTORS_LEAST`], then fewer clients. Only limits that still have their defaults are lowered. `None`: the others do
-    /// not fit.
+    /// down to [`DESCRIPTORS_LEAST`], then fewer clients, and if one is left, still fewer files for it, down to [`DESCRIPTORS_OF_ONE`].
+    /// Only limits that still have their defaults are lowered. `None`: the others do not fit.
     pub fn within(&self, descriptors: u64) -> Option<Limits> {
-        let default = Limits::default();
+        let mut limits = self.with_fewer_files(descriptors, DESCRIPTORS_LEAST)?;
+        if limits.descriptors_at_most() > descriptors && limits.processes == Limits::default().processes {
+            let each = Limits { processes: 1, ..limits.clone() }.descriptors_at_most() - DESCRIPTORS_BESIDE;
+            limits.processes = ((descriptors - DESCRIPTORS_BESIDE) / each).max(1);
+        }
+        if limits.descriptors_at_most() > descriptors && limits.processes == 1 {
+            limits = Limits { processes: 1, ..self.clone() }.with_fewer_files(descriptors, DESCRIPTORS_OF_ONE)?;
+        }
+        (limits.descriptors_at_most() <= descriptors).then_some(limits)
+    }
+
+    /// As many memory files for each client as `descriptors` allow, at least `least`, where the configuration names no number. `None`: the
+    /// daemon itself needs more descriptors.
+    fn with_fewer_files(&self, descriptors: u64, least: u64) -> Option<Limits> {
+        let default = ProcessLimits::default().descriptors;
         let given = descriptors.checked_sub(DESCRIPTORS_BESIDE)?;
         let lowered = |limits: ProcessLimits| {
             let beside = ProcessLimits { descriptors: 0, ..limits }.descriptors_at_most();
-            let most = ((given / self.processes).saturating_sub(beside) / 2).max(DESCRIPTORS_LEAST);
-            let lowers = limits.descriptors == default.process.descriptors;
+            let most = ((given / self.processes).saturating_sub(beside) / 2).max(least);
+            let lowers = limits.descriptors == default;
             ProcessLimits {
                 descriptors: if lowers { limits.descriptors.min(most) } else { limits.descriptors },
                 ..limits
@@ -201,12 +217,7 @@ impl Limits {
         };
         let of_user = |(user, of): (&u32, &OfUser)| (*user, OfUser { process: lowered(of.process), ..*of });
         let users = self.users.iter().map(of_user).collect();
-        let mut limits = Limits { process: lowered(self.process), users, ..*self };
-        if limits.descriptors_at_most() > descriptors && limits.processes == default.processes {
-            let each = Limits { processes: 1, ..limits.clone() }.descriptors_at_most() - DESCRIPTORS_BESIDE;
-            limits.processes = (given / each).max(1);
-        }
-        (limits.descriptors_at_most() <= descriptors).then_some(limits)
+        Some(Limits { process: lowered(self.process), users, ..*self })
     }
 }
 
@@ -227,6 +238,12 @@ mod tests {
         let few = Limits::default().within(16_384).expect("fewer clients");
         assert_eq!(few.process.descriptors, DESCRIPTORS_LEAST);
         assert!((1..10).contains(&few.processes) && few.descriptors_at_most() <= 16_384, "{few:?}");
+        let one = Limits::default().within(1_024).expect("one client can be served");
+        assert_eq!(one.processes, 1);
+        assert!((200..DESCRIPTORS_LEAST).contains(&one.process.descriptors), "{one:?}");
+        assert!((1_023..=1_024).contains(&one.descriptors_at_most()), "all that there are: {one:?}");
+        assert_eq!(Limits::default().within(512), None, "too few for one");
+        assert_eq!(Limits { processes: 2, ..Limits::default() }.within(1_024), None, "two were asked for");
         let asked = ProcessLimits { descriptors: 20_000, ..ProcessLimits::default() };
         assert_eq!(Limits { process: asked, ..Limits::default() }.within(16_384), None);
     }

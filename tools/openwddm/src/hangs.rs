@@ -4,11 +4,13 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use dxgk_host::{OnTimeout, RecoveryPolicy};
+use serde::Deserialize;
 
 use crate::error::RunError;
 
-/// The arguments; without any of them the kernel does not watch for hangs.
-#[derive(Clone, Copy, Debug, Default, Args)]
+/// The arguments of `run`, and the part `[tdr]` of a daemon's configuration.
+#[derive(Clone, Copy, Debug, Default, Args, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HangArguments {
     /// Watch for work that hangs: the time without progress after which the kernel preempts it, and the time it then has to leave the
     /// engine [default: no watch; with another --tdr-…: 2]
@@ -26,7 +28,8 @@ pub struct HangArguments {
 }
 
 /// `TdrLevel` by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Level {
     /// 0: the kernel does not watch for hangs.
     Off,
@@ -37,14 +40,16 @@ pub enum Level {
 }
 
 /// `TdrDelay`: some time, not 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "f64")]
 pub struct Delay {
     /// In nanoseconds.
     pub ns: u64,
 }
 
 /// `TdrLimitCount` and `TdrLimitTime`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Limit {
     /// How many.
     pub count: u32,
@@ -59,10 +64,25 @@ impl FromStr for Delay {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Delay, Self::Err> {
-        let seconds: f64 = text.parse().map_err(|_| DELAY_REMEDY)?;
+        text.parse::<f64>().map_err(|_| DELAY_REMEDY)?.try_into()
+    }
+}
+
+impl TryFrom<f64> for Delay {
+    type Error = &'static str;
+
+    fn try_from(seconds: f64) -> Result<Delay, Self::Error> {
         // CAST: at most 9 * 10^11.
         let in_range = (0.000_001..=900.0).contains(&seconds);
         in_range.then_some(Delay { ns: (seconds * 1e9) as u64 }).ok_or(DELAY_REMEDY)
+    }
+}
+
+impl TryFrom<String> for Limit {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Limit, Self::Error> {
+        text.parse()
     }
 }
 
@@ -84,15 +104,29 @@ impl FromStr for Limit {
 }
 
 impl HangArguments {
-    /// The adapter's policy on hangs.
+    /// The policy of a run: without any argument the kernel does not watch for hangs.
+    ///
+    /// # Errors
+    /// As [`HangArguments::watch`].
+    pub fn policy(self) -> Result<RecoveryPolicy, RunError> {
+        let nothing = (self.delay, self.level, self.limit, self.ddi_delay) == (None, None, None, None);
+        HangArguments { level: if nothing { Some(Level::Off) } else { self.level }, ..self }.watch()
+    }
+
+    /// Whether the watch is off and another argument sets it up.
+    pub fn contradicts_itself(self) -> bool {
+        let sets_up = self.delay.is_some() || self.limit.is_some() || self.ddi_delay.is_some();
+        self.level == Some(Level::Off) && sets_up
+    }
+
+    /// The policy that these say, and the documented one where they say nothing.
     ///
     /// # Errors
     /// [`RunError::Argument`] when the watch is off and another argument sets it up.
-    pub fn policy(self) -> Result<RecoveryPolicy, RunError> {
+    pub fn watch(self) -> Result<RecoveryPolicy, RunError> {
         let documented = RecoveryPolicy::default();
-        let nothing = (self.delay, self.level, self.limit, self.ddi_delay) == (None, None, None, None);
-        let off = nothing || self.level == Some(Level::Off);
-        if off && (self.delay.is_some() || self.limit.is_some() || self.ddi_delay.is_some()) {
+        let off = self.level == Some(Level::Off);
+        if self.contradicts_itself() {
             return Err(RunError::Argument {
                 argument: "--tdr-level off".to_owned(),
                 problem:

@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use dxgk_host::Host;
+use dxgk_host::{Host, HostConfig};
 use dxgkd::{Daemon, Files, Limits, SandboxError, ServeError, Socket, give_up_calls, give_up_files, raise_descriptors};
 
 use crate::console::{Log, Out};
@@ -36,6 +36,9 @@ pub struct ServeArguments {
     /// Prints a configuration with every name, what it means and its default, and ends
     #[arg(long)]
     pub write_config: bool,
+    /// Checks the configuration, the arguments, the adapters and the limits against what the operating system gives, and ends without serving
+    #[arg(long, conflicts_with = "write_config")]
+    pub check_config: bool,
     /// Where processes connect
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
@@ -84,6 +87,9 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
         return out.print(config::DEFAULT).map(|()| 0);
     }
     let config = said(arguments)?;
+    if arguments.check_config {
+        return out.print(&check(arguments, &config)?).map(|()| 0);
+    }
     // Before any other file is opened: a descriptor that the service manager handed over is known by its number.
     let handed = Socket::handed_over().map_err(unserved)?;
     if handed.is_none() && config.socket.is_none() {
@@ -95,15 +101,15 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
                     .to_owned(),
         });
     }
-    let setup = setup::host(&arguments.adapters, &config.adapter, arguments.system)?;
-    let names: Vec<&str> =
-        std::iter::once(setup.profile.name).chain(setup.others.iter().map(|other| other.profile.name)).collect();
-    let names = names.join(", ");
+    let setup = set_up(arguments, &config)?;
+    let names = names(&setup);
     // Without colours: the log escapes control sequences, also those that a client has sent.
-    let subscriber = tracing_subscriber::fmt().with_writer(|| Log).with_ansi(false).with_target(false).finish();
+    let level = tracing::Level::from(config.log.unwrap_or_default());
+    let log = tracing_subscriber::fmt().with_writer(|| Log).with_ansi(false).with_target(false);
+    let subscriber = log.with_max_level(level).finish();
     // There is one subscriber of a program, and this is the only place that sets it.
     let _ = tracing::subscriber::set_global_default(subscriber);
-    let limits = met(&config, raise_descriptors())?;
+    let limits = met(&config, raise_descriptors())?.told();
     let socket = match (handed, &config.socket) {
         (Some(handed), _) => handed,
         (None, Some(path)) => Socket::bind(path, config.mode.map_or(0o600, |mode| mode.0)).map_err(unserved)?,
@@ -215,31 +221,82 @@ fn said(arguments: &ServeArguments) -> Result<Config, RunError> {
     Ok(Config { socket: socket.clone(), mode: *mode, processes: *processes, ..Config::default() }.over(said))
 }
 
-/// Limits for which the operating system gives enough descriptors: lowers the defaults, and refuses configured limits that need more.
-fn met(config: &Config, descriptors: u64) -> Result<Limits, RunError> {
-    let limits = config.limits();
-    let needed = limits.descriptors_at_most();
-    if needed <= descriptors {
-        return Ok(limits);
+/// The adapters, and the consequences of hangs there.
+fn set_up(arguments: &ServeArguments, config: &Config) -> Result<HostConfig, RunError> {
+    let adapters = setup::host(&arguments.adapters, &config.adapter, arguments.system)?;
+    Ok(HostConfig { recovery: config.tdr.unwrap_or_default().watch()?, ..adapters })
+}
+
+/// The profiles of the adapters.
+fn names(setup: &HostConfig) -> String {
+    let names = std::iter::once(setup.profile.name).chain(setup.others.iter().map(|other| other.profile.name));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// What a daemon of this configuration would serve. Nothing is started or opened.
+fn check(arguments: &ServeArguments, config: &Config) -> Result<String, RunError> {
+    let names = names(&set_up(arguments, config)?);
+    let met = met(config, raise_descriptors())?;
+    let place = config
+        .socket
+        .as_ref()
+        .map_or("a socket that a service manager hands over".to_owned(), |path| path.display().to_string());
+    let lowered = met.lowered().map_or(String::new(), |lowered| format!("note: {lowered}\n"));
+    Ok(format!(
+        "the configuration is good: {names} at {place}, for {} processes that may need {} of {} descriptors\n{lowered}",
+        met.limits.processes,
+        met.limits.descriptors_at_most(),
+        met.given,
+    ))
+}
+
+/// Limits for which the operating system gives enough descriptors.
+struct Met {
+    limits: Limits,
+    /// The limits that the configuration says.
+    said: Limits,
+    /// Descriptors that the operating system gives.
+    given: u64,
+}
+
+impl Met {
+    /// The limits that were lowered, in words.
+    fn lowered(&self) -> Option<String> {
+        let Met { limits, said, given } = self;
+        (limits != said).then(|| format!(
+            "too few descriptors for the default limits, {given} where {} are needed: {} processes instead of {}, with {} memory files each instead of {}",
+            said.descriptors_at_most(), limits.processes, said.processes, limits.process.descriptors, said.process.descriptors
+        ))
     }
-    let lowered = limits.within(descriptors).ok_or_else(|| RunError::Argument {
+
+    /// The limits; the log has it if they were lowered.
+    fn told(self) -> Limits {
+        if let Some(lowered) = self.lowered() {
+            tracing::warn!("{lowered}");
+        }
+        self.limits
+    }
+}
+
+/// Lowers the default limits to what the operating system gives.
+///
+/// # Errors
+/// [`RunError::Argument`] for configured limits that need more descriptors, or where there are too few for one client.
+fn met(config: &Config, given: u64) -> Result<Met, RunError> {
+    let said = config.limits();
+    let needed = said.descriptors_at_most();
+    if needed <= given {
+        return Ok(Met { limits: said.clone(), said, given });
+    }
+    let limits = said.within(given).ok_or_else(|| RunError::Argument {
         argument: "limits of processes, descriptors and lanes".to_owned(),
         problem: format!(
-            "{} processes with {} descriptors and {} lanes each may need {needed} descriptors, and the operating system gives {descriptors}",
-            limits.processes, limits.process.descriptors, limits.process.lanes
+            "{} processes with {} descriptors and {} lanes each may need {needed} descriptors, and the operating system gives {given}",
+            said.processes, said.process.descriptors, said.process.lanes
         ),
         remedy: "lower one of them, or raise the hard limit of open files (LimitNOFILE=, ulimit -Hn)".to_owned(),
     })?;
-    tracing::warn!(
-        needed,
-        given = descriptors,
-        "too few descriptors for the default limits: {} processes instead of {}, with {} memory files each instead of {}",
-        lowered.processes,
-        limits.processes,
-        lowered.process.descriptors,
-        limits.process.descriptors
-    );
-    Ok(lowered)
+    Ok(Met { limits, said, given })
 }
 
 fn count(text: &str) -> Result<Count, String> {

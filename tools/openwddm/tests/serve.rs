@@ -105,6 +105,10 @@ fn what_cannot_be_served_or_connected_to_is_refused_with_what_to_do() {
     refused(&["serve", "--config", config], 2, &["config.toml", "No such file", "--write-config"]);
     std::fs::write(config, "processes = 4\n\n[process]\nhandels = 3\n").expect("a file");
     refused(&["serve", "--config", config, "--socket", path], 2, &["config.toml", "line 4", "handels", "handles"]);
+    std::fs::write(config, "[tdr]\nlevel = \"off\"\ndelay = 1\n").expect("a file");
+    refused(&["serve", "--config", config, "--check-config"], 2, &["config.toml", "does not watch", "[tdr]"]);
+    refused(&["serve", "--check-config", "--adapter", "no-such"], 2, &["no-such", "discrete-4k"]);
+    refused(&["serve", "--check-config", "--write-config"], 2, &["cannot be used with"]);
     refused(&["serve", "--socket", path, "--limit", "user.memory=much"], 2, &["user.memory=much", "no amount"]);
     let many = &["serve", "--socket", path, "--processes", "1000000000"];
     refused(many, 2, &["descriptors", "1000000000 processes", "LimitNOFILE"]);
@@ -188,6 +192,55 @@ fn the_daemon_keeps_the_limits_of_its_configuration_and_says_who_is_over_them() 
     for part in ["limit of memory files", "20 of 20", "uid=", "pid=", "CreateAllocation"] {
         assert!(log.contains(part), "{part} is missing in {log}");
     }
+}
+
+#[test]
+fn a_configuration_is_checked_without_a_daemon() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (socket, config) = (folder.path().join("kernel"), folder.path().join("config.toml"));
+    std::fs::write(&config, "processes = 3\n[[adapter]]\nprofile = \"wddm2-packets\"\n[process]\ndescriptors = 20\n")
+        .expect("a file");
+    let check = |more: &[&str]| {
+        let mut command = openwddm(&["serve", "--check-config", "--config"]);
+        let output = command.arg(&config).args(more).output().expect("the binary starts");
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let text = check(&["--socket", socket.to_str().expect("a path in UTF-8")]);
+    for part in ["wddm2-packets", "kernel", "3 processes"] {
+        assert!(text.contains(part), "{part} is missing in {text}");
+    }
+    assert!(!socket.exists(), "nothing listens");
+    assert!(check(&[]).contains("a service manager hands over"));
+}
+
+#[test]
+fn a_daemon_with_few_descriptors_serves_one_client() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("kernel");
+    let serve = |files: &str| {
+        let mut command = std::process::Command::new("sh");
+        let script = format!(
+            "ulimit -n {files} && exec \"$0\" serve --socket \"$1\" --adapter discrete-4k,vram=128MiB --system 2GiB"
+        );
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_openwddm")]).arg(&socket).stderr(std::process::Stdio::piped());
+        Logged(command.spawn().expect("the shell starts"))
+    };
+    let mut refused = serve("400");
+    assert_eq!(refused.0.wait().expect("it ends").code(), Some(2));
+    let mut daemon = serve("1024");
+    let began = Instant::now();
+    while !served::listens(&socket) {
+        assert!(began.elapsed() < NEVER, "it does not serve");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let (output, text) = ended(connect(&socket, &["--steps", "1"]));
+    daemon.0.kill().expect("it runs");
+    let mut log = String::new();
+    daemon.0.stderr.take().expect("its log").read_to_string(&mut log).expect("text");
+    assert!(log.contains("1 processes instead of 64"), "{log}");
+    // The client is served as far as its memory files go.
+    assert!(output.status.code() == Some(0) || text.contains("limit of memory files"), "{text}");
 }
 
 /// A socket that listens, as a service manager makes it.

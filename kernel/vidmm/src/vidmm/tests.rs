@@ -30,6 +30,7 @@ mod model;
 mod offering;
 mod order;
 mod packing;
+mod pieces;
 mod pitch;
 mod pressure;
 mod promote;

@@ -8,7 +8,8 @@ use dxgkd::{Limits, OfUser, ProcessLimits, UserLimits};
 use serde::Deserialize;
 
 use crate::error::RunError;
-use crate::serve::value::{Amount, Count, Mode, ProfileName, UserNumber};
+use crate::hangs::HangArguments;
+use crate::serve::value::{Amount, Count, LogLevel, Mode, ProfileName, UserNumber};
 
 /// The commented file with every name.
 pub const DEFAULT: &str = include_str!("default.toml");
@@ -25,6 +26,10 @@ pub struct Config {
     pub processes: Option<Count>,
     /// Whether the daemon gives up what it does not need.
     pub sandbox: Option<bool>,
+    /// The least severity that the log has.
+    pub log: Option<LogLevel>,
+    /// The watch for work that hangs.
+    pub tdr: Option<HangArguments>,
     /// The adapters.
     #[serde(default)]
     pub adapter: Vec<AdapterPart>,
@@ -114,7 +119,14 @@ impl Config {
             remedy: "`openwddm serve --write-config` prints a file with every name and what it means".to_owned(),
         };
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-        toml::from_str(&text).map_err(|error| wrong(error.to_string()))
+        let said: Config = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        match said.tdr {
+            Some(tdr) if tdr.contradicts_itself() => Err(wrong(
+                "[tdr] has level = \"off\", with which the kernel does not watch for hangs, and other values that would set the watch up"
+                    .to_owned(),
+            )),
+            _ => Ok(said),
+        }
     }
 
     /// One limit as the command line says it: a name of the file, `=`, a value.
@@ -146,6 +158,8 @@ impl Config {
             mode: self.mode.or(other.mode),
             processes: self.processes.or(other.processes),
             sandbox: self.sandbox.or(other.sandbox),
+            log: self.log.or(other.log),
+            tdr: self.tdr.or(other.tdr),
             adapter: if self.adapter.is_empty() { other.adapter } else { self.adapter },
             process: self.process.over(other.process),
             user: self.user.over(other.user),

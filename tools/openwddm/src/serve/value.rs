@@ -22,6 +22,35 @@ pub struct Amount(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode(pub u32);
 
+/// The least severity that the log has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// The daemon cannot go on.
+    Error,
+    /// A refused call or client, a client that the daemon disconnects.
+    Warn,
+    /// Start and end.
+    #[default]
+    Info,
+    /// Each client's waits.
+    Debug,
+    /// All that the program says.
+    Trace,
+}
+
+impl From<LogLevel> for tracing::Level {
+    fn from(level: LogLevel) -> tracing::Level {
+        match level {
+            LogLevel::Error => tracing::Level::ERROR,
+            LogLevel::Warn => tracing::Level::WARN,
+            LogLevel::Info => tracing::Level::INFO,
+            LogLevel::Debug => tracing::Level::DEBUG,
+            LogLevel::Trace => tracing::Level::TRACE,
+        }
+    }
+}
+
 /// The name of a profile that there is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileName(pub String);

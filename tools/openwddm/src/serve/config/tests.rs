@@ -16,7 +16,10 @@ fn limits(text: &str) -> Limits {
 fn the_printed_file_says_the_defaults_and_every_name() {
     let said = read(DEFAULT).expect("it is read");
     assert_eq!(said.limits(), Limits::default());
-    assert_eq!((said.mode, said.sandbox), (Some(Mode(0o600)), Some(true)));
+    assert_eq!((said.mode, said.sandbox, said.log), (Some(Mode(0o600)), Some(true), Some(LogLevel::Info)));
+    let documented = dxgk_host::RecoveryPolicy::default();
+    assert_eq!(said.tdr.expect("the watch").watch().expect("a policy"), documented);
+    assert_eq!(HangArguments::default().watch().expect("a policy"), documented, "and without it");
     // The commented lines are right, too.
     let all: String = DEFAULT
         .lines()
@@ -92,6 +95,12 @@ fn what_is_wrong_is_told_with_its_line_and_its_name() {
         ("[process]\nraise_priority = 1", "line 2", &["raise_priority", "boolean"]),
         ("sandbox = 1", "line 1", &["sandbox", "boolean"]),
         ("processes = ", "line 1", &["processes"]),
+        ("log = \"loud\"", "line 1", &["log", "loud", "debug"]),
+        ("[tdr]\ndelay = 0", "line 2", &["delay", "0.000001 to 900"]),
+        ("[tdr]\n\nlevel = \"never\"", "line 3", &["level", "never", "bugcheck"]),
+        ("[tdr]\nlimit = 5", "line 2", &["limit", "string"]),
+        ("[tdr]\nlimit = \"5/0\"", "line 2", &["limit", "5/60"]),
+        ("[tdr]\ndely = 2", "line 2", &["dely", "delay"]),
     ] {
         let problem = read(text).expect_err(text);
         for part in parts.iter().chain([&line]) {
