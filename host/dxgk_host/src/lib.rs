@@ -42,5 +42,5 @@ pub use dxgkrnl::{
 };
 pub use host::{Host, HostAdapter, HostError, KERNEL_BYTES, Pending};
 pub use link::ProcessLink;
-pub use profile::{PROFILES, Profile};
+pub use profile::{FileError, PROFILES, Profile, ProfileError};
 pub use remote_process::{FilePiece, RemoteProcess};

@@ -2,9 +2,11 @@
 //! as fast as this computer does.
 
 mod built_in;
+mod file;
 
 use built_in::PLAIN;
 pub use built_in::PROFILES;
+pub use file::{FileError, ProfileError};
 
 use ddi::{DriverModel, NativeFenceOsCaps};
 use dxgkrnl::MemoryPolicy;
@@ -12,8 +14,8 @@ use softgpu::{DisplayConfig, Timing};
 use softgpu_kmd::{KmdConfig, Layout, PeerMode};
 use softgpu_spec::page_table::Shape;
 
-/// An adapter that can be asked for by name.
-#[derive(Clone, Copy, Debug)]
+/// An adapter that can be asked for: by its name if it is built in, or by the file that describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// Its name on the command line.
     pub name: &'static str,

@@ -43,7 +43,7 @@ fn config(adapters: &str, vram: &str, system: &str) -> Result<HostConfig, String
     let names: Vec<&str> = if adapters.is_empty() { vec![PROFILES[0].name] } else { adapters.split(',').collect() };
     let mut setups = Vec::with_capacity(names.len());
     for name in names {
-        let profile = Profile::named(name).ok_or_else(|| format!("OPENWDDM_ADAPTER: no profile is called {name:?}"))?;
+        let profile = Profile::asked(name).map_err(|error| format!("OPENWDDM_ADAPTER: {error}"))?;
         setups.push(AdapterSetup::sized(profile, Mode::Real, vram, system));
     }
     let first = setups.remove(0);
@@ -95,6 +95,20 @@ mod tests {
                 "{said}"
             );
         }
+    }
+
+    #[test]
+    fn a_file_describes_an_adapter_too() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [file, wrong] = ["mine.toml", "wrong.toml"].map(|name| folder.path().join(name).display().to_string());
+        std::fs::write(&file, "name = \"mine\"\nmemory.vram = \"64MiB\"\n").expect("a file");
+        std::fs::write(&wrong, "name = \"mine\"\nmemory.banks = 4\n").expect("a file");
+        let built = built(&format!("discrete-64k,{file}"), "");
+        let other = &built.others[0];
+        assert_eq!((other.profile.name, other.vram_bytes), ("mine", 64 << 20));
+        let said = config(&wrong, "", "").err().expect("a rule is broken");
+        assert!(said.contains("OPENWDDM_ADAPTER") && said.contains("wrong.toml: line 2, column 8"), "{said}");
+        assert!(said.contains("only the first generation has banks"), "{said}");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! functions; this crate only connects the program to its kernel, which is why it stands in the host's room.
 //!
 //! The program says by its environment what it wants, before its first call:
-//! - `OPENWDDM_ADAPTER`: a profile (`openwddm adapters` lists them), several with commas between; `discrete-4k` if nothing is said.
+//! - `OPENWDDM_ADAPTER`: a profile (`openwddm adapters` lists them) or a file that describes an adapter (`openwddm adapters PROFILE --toml`
+//!   prints one), several with commas between; `discrete-4k` if nothing is said.
 //! - `OPENWDDM_VRAM`: video memory of each adapter, if not the profile's: bytes, or an amount as `512MiB` or `1.5GB`.
 //! - `OPENWDDM_SYSTEM`: system memory for the allocations of each adapter, if not all of the computer's; it is taken as it is used.
 //! - `OPENWDDM_REFUSALS`: if set, each refusal is written to the standard error output with its reason.

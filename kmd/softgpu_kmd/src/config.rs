@@ -107,6 +107,8 @@ pub struct KmdConfig {
     pub addressing: Addressing,
     /// The generation of the contract that the driver speaks. The first one has no GPU virtual addresses.
     pub driver_model: DriverModel,
+    /// The version of the contract that the driver states; `None`: the newest of which its choices use anything.
+    pub ddi_version: Option<DdiVersion>,
     /// `Wddm1`: so many banks of equal size divide the first memory segment; 0: none (memory §1.8).
     pub banks: u8,
     /// Power flags of the memory segments (memory §1.10); the driver ignores other flags.
@@ -198,6 +200,7 @@ impl KmdConfig {
         layout: Layout::Memory,
         addressing: Addressing::GpuMmu,
         driver_model: DriverModel::Wddm2,
+        ddi_version: None,
         banks: 0,
         preserved: SegmentFlags::empty(),
         pitch_aligned: false,
@@ -246,14 +249,14 @@ impl KmdConfig {
         reported.checked_add(hidden)?.checked_add(table)
     }
 
-    /// The interface version of the driver. A driver whose engines take packets uses nothing newer than WDDM 2.6, which brought the
-    /// last bit of its page tables (InvalidTlbEntriesNotCached).
-    pub(crate) fn ddi_version(&self) -> DdiVersion {
-        match self.driver_model {
+    /// The interface version of the driver: the one that it is to state, or else the newest that it needs. A driver whose engines take
+    /// packets uses nothing newer than WDDM 2.6, which brought the last bit of its page tables (InvalidTlbEntriesNotCached).
+    pub fn ddi_version(&self) -> DdiVersion {
+        self.ddi_version.unwrap_or(match self.driver_model {
             DriverModel::Wddm1 => DdiVersion::WDDM_1_3,
             DriverModel::Wddm2 if self.hardware_queues => DdiVersion::WDDM_3_2,
             DriverModel::Wddm2 => DdiVersion::WDDM_2_6,
-        }
+        })
     }
 
     /// Whether the driver's generation has virtual addresses. Without, its engines take packets that are patched.
@@ -326,8 +329,12 @@ impl KmdConfig {
     }
 
     /// Of features that need, or exclude, each other.
-    fn feature_rules(&self) -> [(bool, &'static str); 13] {
+    fn feature_rules(&self) -> [(bool, &'static str); 14] {
         [
+            (
+                self.ddi_version() >= DdiVersion::WDDM_3_2 || !self.hardware_queues || !self.translates(),
+                "the hardware queues of this GPU signal native fences, which exist from WDDM 3.2 on",
+            ),
             (
                 self.fence_interrupt || !self.hardware_queues || !self.translates(),
                 "hardware queues need engines that interrupt when they signal a fence",

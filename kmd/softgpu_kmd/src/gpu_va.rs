@@ -2,8 +2,8 @@
 //! writes the tables.
 
 use ddi::{
-    GpuMmuCaps, GpuMmuFlags, GpuVirtualAddressing, KmdContext, LegacyBehaviors, PageTableLevelDesc, Pte, PteFlags,
-    RootPageTableSize,
+    DdiVersion, GpuMmuCaps, GpuMmuFlags, GpuVirtualAddressing, KmdContext, LegacyBehaviors, PageTableLevelDesc, Pte,
+    PteFlags, RootPageTableSize,
 };
 use softgpu_spec::bus::PAGE_BYTES;
 use softgpu_spec::page_table::{self, Shape};
@@ -22,13 +22,15 @@ impl GpuVirtualAddressing for SoftGpuKmd {
         chosen.set(GpuMmuFlags::PAGE_TABLE_UPDATE_REQUIRE_ADDRESS_SPACE_IDLE, self.config.idle_spaces);
         // Dual entries have a table of 64-KB entries to name.
         chosen.set(GpuMmuFlags::DUAL_PTE_SUPPORTED, shape.has_dual_entries());
+        // spec: memory §4.2: a driver of an older version does not know the bit, and the kernel flushes more often
+        let says_not_cached = self.config.ddi_version() >= DdiVersion::WDDM_2_6;
+        chosen.set(GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED, says_not_cached);
         let coarse = shape.has_dual_entries() || self.config.leaf_64kb && shape.has_64kb_leaves();
         GpuMmuCaps {
             flags: chosen
                 | GpuMmuFlags::READ_ONLY_MEMORY_SUPPORTED
                 | GpuMmuFlags::ZERO_IN_PTE_SUPPORTED
-                | GpuMmuFlags::CACHE_COHERENT_MEMORY_SUPPORTED
-                | GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED,
+                | GpuMmuFlags::CACHE_COHERENT_MEMORY_SUPPORTED,
             update_mode: self.config.update_mode,
             virtual_address_bits: shape.va_bits(),
             page_table_levels: shape.levels(),

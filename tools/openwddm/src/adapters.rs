@@ -4,20 +4,50 @@
 mod json;
 mod text;
 
-use dxgk_host::{Host, HostConfig, Mode, PROFILES, Profile};
+use dxgk_host::{Host, HostConfig, Mode, PROFILES, Profile, ProfileError};
 use dxgkrnl::AdapterDescription;
 
 use crate::error::RunError;
 
+/// The adapter that an argument (`argument`: its name, as `--adapter`) asks for: a profile by name, or a file that describes one.
+///
+/// # Errors
+/// [`RunError::Argument`] for a profile that there is not, [`RunError::File`] for a file that describes none, with the line.
+pub fn asked(argument: &str, text: &str) -> Result<&'static Profile, RunError> {
+    let wrong = |path: String, problem: String, remedy: &str| RunError::File {
+        role: argument.to_owned(),
+        path: path.into(),
+        problem,
+        remedy: remedy.to_owned(),
+    };
+    Profile::asked(text).map_err(|error| match error {
+        ProfileError::Unknown(_) => unknown(argument, text),
+        ProfileError::Unread { path, problem } => wrong(path, problem, "give a file that can be read"),
+        ProfileError::Wrong { path, wrong: at } => wrong(
+            path,
+            at.to_string(),
+            "`openwddm adapters PROFILE --toml` prints a file with every name and what it means",
+        ),
+    })
+}
+
+/// The file that describes a profile: `adapters --toml`.
+///
+/// # Errors
+/// As [`asked`].
+pub fn described(profile: &str) -> Result<String, RunError> {
+    Ok(asked("PROFILE", profile)?.to_toml())
+}
+
 /// The output of `adapters`.
 ///
 /// # Errors
-/// [`RunError::Argument`] for a profile that there is not, [`RunError::Kernel`] for one that does not start.
+/// As [`asked`]; [`RunError::Kernel`] for one that does not start.
 pub fn adapters(profile: Option<&str>, as_json: bool) -> Result<String, RunError> {
     let Some(name) = profile else {
         return Ok(if as_json { json::list(PROFILES) } else { text::list(PROFILES) });
     };
-    let profile = Profile::named(name).ok_or_else(|| unknown(name))?;
+    let profile = asked("PROFILE", name)?;
     let described = describe(profile)?;
     Ok(if as_json { json::adapter(profile, &described) } else { text::adapter(profile, &described) })
 }
@@ -33,12 +63,15 @@ fn describe(profile: &Profile) -> Result<AdapterDescription, RunError> {
 }
 
 /// No profile has this name.
-pub fn unknown(name: &str) -> RunError {
+fn unknown(argument: &str, name: &str) -> RunError {
     let known: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
     RunError::Argument {
-        argument: name.to_owned(),
+        argument: format!("{argument} {name}"),
         problem: "no profile has this name".to_owned(),
-        remedy: format!("give one of {}; `openwddm adapters` says what they are", known.join(", ")),
+        remedy: format!(
+            "give a file that describes an adapter, FILE.toml, or one of {}; `openwddm adapters` says what they are",
+            known.join(", ")
+        ),
     }
 }
 

@@ -57,12 +57,15 @@ pub enum Command {
 /// Arguments of `adapters`.
 #[derive(Debug, Args)]
 pub struct AdaptersArguments {
-    /// The profile to be started [default: list all]
+    /// The profile to be started, or a file that describes an adapter, FILE.toml [default: list all]
     #[arg(value_name = "PROFILE")]
     pub profile: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Print a file that describes the profile, with every name and its meaning; --adapter takes the path of such a file
+    #[arg(long, requires = "profile", conflicts_with = "json")]
+    pub toml: bool,
 }
 
 /// Arguments of `run`.
@@ -83,7 +86,7 @@ pub struct RunArguments {
     /// [default: what this computer has, taken as it is used; with --virtual-time as much as the workloads need]
     #[arg(long, value_name = "SIZE|PERCENT", allow_hyphen_values = true)]
     pub system: Option<MemorySize>,
-    /// Adapter profile; `openwddm adapters` lists them. Several, each with its --adapter, share the work: they are counted from 0, an
+    /// Adapter profile, `openwddm adapters` lists them, or a file that describes an adapter, FILE.toml. Several, each with its --adapter, share the work: they are counted from 0, an
     /// operation may name one, and content that one wrote and another reads crosses through memory that both reach
     #[arg(long = "adapter", value_name = "PROFILE[,vram=SIZE]")]
     pub adapters: Vec<AdapterChoice>,

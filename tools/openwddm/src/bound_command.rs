@@ -12,7 +12,7 @@ use replay::{Moved, lru_bytes};
 use terminal_text::printable::line;
 use terminal_text::units::{bytes_exact, duration, grouped, percent};
 
-use crate::adapters::unknown;
+use crate::adapters::asked;
 use crate::arguments::steps;
 use crate::error::RunError;
 use crate::link::LinkRate;
@@ -79,7 +79,7 @@ struct Found {
 pub fn bound(arguments: &BoundArguments) -> Result<String, RunError> {
     let profile = match &arguments.adapter {
         None => &PROFILES[0],
-        Some(name) => Profile::named(name).ok_or_else(|| unknown(name))?,
+        Some(name) => asked("--adapter", name)?,
     };
     let workload = run::open(&arguments.workload.clone().map_or(Workload::Bundled, Workload::File))?;
     let (steps, peak_bytes) = (arguments.steps, workload.peak_bytes(PEAK_STEPS));

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::adapters::adapters;
+use crate::adapters::{adapters, described};
 use crate::arguments::{Arguments, Command, default_run};
 use crate::bench_command;
 use crate::bound_command::bound;
@@ -57,7 +57,11 @@ fn command(command: Option<Command>, out: &mut Out) -> Result<u8, RunError> {
         Some(Command::Serve(arguments)) => serve(&arguments, out),
         Some(Command::Top(arguments)) => top(&arguments, &interruption::flag(), out),
         Some(Command::Adapters(asked)) => {
-            out.print(&adapters(asked.profile.as_deref(), asked.json)?)?;
+            let text = match &asked.profile {
+                Some(profile) if asked.toml => described(profile)?,
+                profile => adapters(profile.as_deref(), asked.json)?,
+            };
+            out.print(&text)?;
             Ok(0)
         }
         Some(Command::Fences(fences)) => bench_command::fence_paths(fences.smoke, out).map(|()| 0),

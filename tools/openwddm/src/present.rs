@@ -132,7 +132,7 @@ impl Shown {
 pub fn present(options: &PresentOptions) -> Result<Shown, RunError> {
     let mut profile = match &options.adapter {
         None => PROFILES[0],
-        Some(name) => *Profile::named(name).ok_or_else(|| adapters::unknown(name))?,
+        Some(name) => *adapters::asked("--adapter", name)?,
     };
     if profile.displays.count == 0 {
         let with: Vec<_> = PROFILES.iter().filter(|profile| profile.displays.count > 0).map(|p| p.name).collect();

@@ -45,7 +45,7 @@ pub struct ServeArguments {
     /// The users that may connect, as the mode of the socket: 600 its owner, 660 its group too, 666 all users [default: 600]
     #[arg(long, value_name = "MODE")]
     pub mode: Option<Mode>,
-    /// Adapter profile; `openwddm adapters` lists them. Several make as many adapters [default: discrete-4k]
+    /// Adapter profile, `openwddm adapters` lists them, or a file that describes an adapter, FILE.toml. Several make as many adapters [default: discrete-4k]
     #[arg(long = "adapter", value_name = "PROFILE[,vram=SIZE]")]
     pub adapters: Vec<AdapterChoice>,
     /// System memory for the allocations of each adapter, which stays theirs while they are in video memory [default: what this computer

@@ -10,6 +10,7 @@ use dxgk_host::{scaled, split_amount};
 use terminal_text::printable::{line, path as shown};
 use terminal_text::units::{bytes, grouped};
 
+use crate::adapters::asked;
 use crate::arguments::{Policy, steps};
 use crate::console::Out;
 use crate::error::RunError;
@@ -44,7 +45,7 @@ pub struct SweepArguments {
     /// How many steps each run has
     #[arg(long, value_name = "N", default_value_t = STEPS, value_parser = steps, allow_hyphen_values = true)]
     pub steps: u32,
-    /// Adapter profile [default: the first of `openwddm adapters`]
+    /// Adapter profile, or a file that describes an adapter, FILE.toml [default: the first of `openwddm adapters`]
     #[arg(long, value_name = "PROFILE")]
     pub adapter: Option<String>,
     /// Bytes a second between video memory and system memory, each way and both ways at once
@@ -119,6 +120,8 @@ pub fn run(
     cancel: &AtomicBool,
     out: &mut Out,
 ) -> Result<u8, RunError> {
+    // A refused adapter leaves no folder behind.
+    arguments.adapter.as_deref().map(|adapter| asked("--adapter", adapter)).transpose()?;
     fs::create_dir_all(&arguments.out).map_err(|error| RunError::File {
         role: "--out".to_owned(),
         path: arguments.out.clone(),

@@ -30,8 +30,18 @@ impl DdiVersion {
     pub const WDDM_2_1: DdiVersion = DdiVersion(0x6003);
     /// The driver implements WDDM 2.2.
     pub const WDDM_2_2: DdiVersion = DdiVersion(0x700A);
+    /// The driver implements WDDM 2.3.
+    pub const WDDM_2_3: DdiVersion = DdiVersion(0x8001);
+    /// The driver implements WDDM 2.4.
+    pub const WDDM_2_4: DdiVersion = DdiVersion(0x9006);
+    /// The driver implements WDDM 2.5.
+    pub const WDDM_2_5: DdiVersion = DdiVersion(0xA00B);
     /// The driver implements WDDM 2.6.
     pub const WDDM_2_6: DdiVersion = DdiVersion(0xB004);
+    /// The driver implements WDDM 2.7.
+    pub const WDDM_2_7: DdiVersion = DdiVersion(0xC004);
+    /// The driver implements WDDM 2.8.
+    pub const WDDM_2_8: DdiVersion = DdiVersion(0xD001);
     /// The driver implements WDDM 2.9.
     pub const WDDM_2_9: DdiVersion = DdiVersion(0xE003);
     /// The driver implements WDDM 3.0.
@@ -40,6 +50,28 @@ impl DdiVersion {
     pub const WDDM_3_1: DdiVersion = DdiVersion(0x1_0004);
     /// The driver implements WDDM 3.2.
     pub const WDDM_3_2: DdiVersion = DdiVersion(0x1_1008);
+
+    /// The levels that people name, from the oldest, each with its version.
+    // spec: memory §0, sync §0
+    pub const LEVELS: [(&'static str, DdiVersion); 17] = [
+        ("1.0", DdiVersion::WDDM_1_0),
+        ("1.1", DdiVersion::WDDM_1_1),
+        ("1.2", DdiVersion::WDDM_1_2),
+        ("1.3", DdiVersion::WDDM_1_3),
+        ("2.0", DdiVersion::WDDM_2_0),
+        ("2.1", DdiVersion::WDDM_2_1),
+        ("2.2", DdiVersion::WDDM_2_2),
+        ("2.3", DdiVersion::WDDM_2_3),
+        ("2.4", DdiVersion::WDDM_2_4),
+        ("2.5", DdiVersion::WDDM_2_5),
+        ("2.6", DdiVersion::WDDM_2_6),
+        ("2.7", DdiVersion::WDDM_2_7),
+        ("2.8", DdiVersion::WDDM_2_8),
+        ("2.9", DdiVersion::WDDM_2_9),
+        ("3.0", DdiVersion::WDDM_3_0),
+        ("3.1", DdiVersion::WDDM_3_1),
+        ("3.2", DdiVersion::WDDM_3_2),
+    ];
 
     /// The generation that it belongs to.
     pub fn model(self) -> DriverModel {

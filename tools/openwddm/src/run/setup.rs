@@ -6,6 +6,7 @@ use device_port::Probe;
 use dxgk_host::{AdapterSetup, Eviction, Host, HostConfig, MemoryPolicy, Mode, PROFILES, Profile, page_table_bytes};
 use replay::{ContentMode, Stage};
 
+use crate::adapters::asked;
 use crate::arguments::Policy;
 use crate::error::RunError;
 use crate::run::recorders::{Listener, Recorders};
@@ -155,7 +156,7 @@ impl Planned {
     ) -> Result<Planned, RunError> {
         let profile = match chosen {
             None => &PROFILES[0],
-            Some(AdapterChoice { profile, .. }) => Profile::named(profile).ok_or_else(|| unknown_profile(profile))?,
+            Some(AdapterChoice { profile, .. }) => asked("--adapter", profile)?,
         };
         if options.adapters.len() > 1 && !profile.has_cross_adapter_resources() {
             return Err(RunError::Argument {
@@ -276,13 +277,4 @@ fn memory_policy(options: &RunOptions, profile: &Profile) -> Result<MemoryPolicy
         });
     }
     Ok(chosen)
-}
-
-fn unknown_profile(name: &str) -> RunError {
-    let known: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
-    RunError::Argument {
-        argument: format!("--adapter {name}"),
-        problem: "no profile has this name".to_owned(),
-        remedy: format!("give one of {}; `openwddm adapters` says what they are", known.join(", ")),
-    }
 }

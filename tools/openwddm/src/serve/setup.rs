@@ -1,10 +1,10 @@
 //! The adapters of a served kernel, as the configuration or the command line names them. Called by `serve`.
 
-use dxgk_host::{AdapterSetup, HostConfig, Mode, PROFILES, Profile};
+use dxgk_host::{AdapterSetup, HostConfig, Mode, PROFILES};
 use dxgkd::UNLIMITED;
 use shared_words::across::Processors;
 
-use crate::adapters::unknown;
+use crate::adapters::asked;
 use crate::error::RunError;
 use crate::run::AdapterChoice;
 use crate::serve::config::AdapterPart;
@@ -54,7 +54,7 @@ pub fn host(
 }
 
 fn setup(wanted: &Wanted) -> Result<AdapterSetup, RunError> {
-    let profile = Profile::named(&wanted.profile).ok_or_else(|| unknown(&wanted.profile))?;
+    let profile = asked("--adapter", &wanted.profile)?;
     let unsupported = |reason: &str| RunError::NotSupported {
         what: format!("{} behind a socket", profile.name),
         reason: reason.to_owned(),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use dxgk_host::Profile;
+use dxgk_host::{Profile, ProfileError};
 use dxgkd::UNLIMITED;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
@@ -51,7 +51,7 @@ impl From<LogLevel> for tracing::Level {
     }
 }
 
-/// The name of a profile that there is.
+/// The name of a profile that there is, or the path of a file that describes an adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileName(pub String);
 
@@ -136,9 +136,12 @@ impl<'de> Deserialize<'de> for Mode {
 impl<'de> Deserialize<'de> for ProfileName {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<ProfileName, D::Error> {
         let name = String::deserialize(from)?;
-        match Profile::named(&name) {
-            Some(_) => Ok(ProfileName(name)),
-            None => Err(D::Error::custom(format!("there is no adapter {name:?}; `openwddm adapters` lists them"))),
+        match Profile::asked(&name) {
+            Ok(_) => Ok(ProfileName(name)),
+            Err(ProfileError::Unknown(_)) => {
+                Err(D::Error::custom(format!("there is no adapter {name:?}; `openwddm adapters` lists them")))
+            }
+            Err(error) => Err(D::Error::custom(error)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dxgk_host::{PROFILES, Profile};
+use dxgk_host::Profile;
 
 use crate::bound_command::link_of;
 use crate::error::RunError;
@@ -10,7 +10,7 @@ use crate::outcome::Summary;
 use crate::progress::Progress;
 use crate::run;
 use crate::sweep::limit::{Limits, share};
-use crate::sweep::plan::{Plan, Point};
+use crate::sweep::plan::{Plan, Point, digest};
 use crate::sweep::row::Row;
 
 /// The row that says which run a point is, without its figures.
@@ -20,7 +20,7 @@ pub(super) fn asked(plan: &Plan, point: &Point) -> Row {
         program: env!("CARGO_PKG_VERSION").to_owned(),
         workload: subject.name().to_owned(),
         workload_hash: subject.digest.clone(),
-        adapter: profile(plan).name.to_owned(),
+        adapter: adapter_name(plan.adapter()),
         link_bytes_per_us: options.link.map(|link| link.bytes_per_us),
         policy: point.policy_name(),
         processes: point.processes.into(),
@@ -76,11 +76,11 @@ pub(super) fn attempt(
     }
     let mut row = asked(plan, point);
     take_figures(&mut row, &outcome.summary);
-    let has_bound = || run::has_bound(profile(plan), &outcome.summary, row.processes);
+    let has_bound = || run::has_bound(plan.adapter(), &outcome.summary, row.processes);
     if let Some(limits) = limits.filter(|_| has_bound()) {
         let asked = (plan.options().steps, row.vram_bytes, plan.options().bound_seconds);
         if let Some(limit) = limits.of((point.subject, subject.workload()), asked, cancel) {
-            limit.note(&mut row, link_of(profile(plan), plan.options().link));
+            limit.note(&mut row, link_of(plan.adapter(), plan.options().link));
         }
         // A bound that the interruption left unsolved, or that has no step more, would be missing in the row for good.
         if cancel.load(Ordering::Relaxed) && row.further_step_fewest_bytes.is_none() {
@@ -114,7 +114,11 @@ fn take_figures(row: &mut Row, summary: &Summary) {
     }
 }
 
-/// The adapter of the runs; that there is one of its name was judged with the plan.
-fn profile(plan: &Plan) -> &'static Profile {
-    plan.options().adapter.as_deref().and_then(Profile::named).unwrap_or(&PROFILES[0])
+/// The adapter's name in a row. Beside the name a row of a file's adapter has a hash of the file's content, so that rows that an earlier
+/// sweep left of another adapter of the same name are not taken for its own.
+fn adapter_name(profile: &Profile) -> String {
+    if Profile::named(profile.name) == Some(profile) {
+        return profile.name.to_owned();
+    }
+    format!("{}@{}", profile.name, digest(profile.to_toml().as_bytes()))
 }

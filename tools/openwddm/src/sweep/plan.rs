@@ -3,7 +3,9 @@
 use std::fs;
 
 use clap::ValueEnum;
+use dxgk_host::{PROFILES, Profile};
 
+use crate::adapters::asked;
 use crate::arguments::{Policy, default_run};
 use crate::error::RunError;
 use crate::imported::Imported;
@@ -19,6 +21,7 @@ const PROCESSES_MAX: u32 = 64;
 /// All runs of a sweep.
 pub(super) struct Plan {
     options: SweepOptions,
+    adapter: &'static Profile,
     subjects: Vec<Subject>,
     points: Vec<Point>,
     unfit: Vec<Unfit>,
@@ -60,7 +63,11 @@ impl Plan {
                 subjects.push(subject);
             }
         }
-        let mut plan = Plan { options: options.clone(), subjects, points: Vec::new(), unfit: Vec::new() };
+        let adapter = match &options.adapter {
+            None => &PROFILES[0],
+            Some(adapter) => asked("--adapter", adapter)?,
+        };
+        let mut plan = Plan { options: options.clone(), adapter, subjects, points: Vec::new(), unfit: Vec::new() };
         let mut processes = options.processes.clone();
         dedup(&mut processes);
         for subject in 0..plan.subjects.len() {
@@ -79,6 +86,11 @@ impl Plan {
     /// The workload of a run.
     pub(super) fn subject(&self, point: &Point) -> &Subject {
         &self.subjects[point.subject]
+    }
+
+    /// The adapter of the runs.
+    pub(super) fn adapter(&self) -> &'static Profile {
+        self.adapter
     }
 
     /// The options of the sweep.
@@ -266,7 +278,7 @@ fn dedup<T: PartialEq + Copy>(values: &mut Vec<T>) {
 }
 
 /// FNV-1a over the bytes: it tells recordings apart, it does not protect them.
-fn digest(bytes: &[u8]) -> String {
+pub(super) fn digest(bytes: &[u8]) -> String {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     format!("{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
 }
