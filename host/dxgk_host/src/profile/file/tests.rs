@@ -1,3 +1,5 @@
+//! Files of adapters: the round trip of each profile, and the place and the rule of each refusal.
+
 use super::keys::KEYS;
 use super::*;
 
