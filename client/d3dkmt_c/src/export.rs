@@ -54,6 +54,14 @@ macro_rules! export {
             unsafe { $crate::exported::enter($session, "D3DKMTGetProcessSchedulingPriorityClass", body) }
         }
 
+        /// `D3DKMTReleaseProcessVidPnSourceOwners`. No pointers are followed.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn D3DKMTReleaseProcessVidPnSourceOwners(process: $crate::abi::HANDLE) -> i32 {
+            let body = |caller: &$crate::exported::Caller<'_>| $crate::exported::release_sources_of(caller, process);
+            // SAFETY: the function follows no pointer.
+            unsafe { $crate::exported::enter($session, "D3DKMTReleaseProcessVidPnSourceOwners", body) }
+        }
+
         /// `D3DKMTCheckExclusiveOwnership`: whether some device owns a display for itself. No pointers.
         #[unsafe(no_mangle)]
         pub extern "C" fn D3DKMTCheckExclusiveOwnership() -> $crate::abi::BOOLEAN {

@@ -98,6 +98,7 @@ macro_rules! functions {
             writes D3DKMTUnregisterTrimNotification(D3DKMT_UNREGISTERTRIMNOTIFICATION) unregister_trim_notification;
             writes D3DKMTRegisterBudgetChangeNotification(D3DKMT_REGISTERBUDGETCHANGENOTIFICATION) register_budget_change_notification;
             reads D3DKMTUnregisterBudgetChangeNotification(D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION) unregister_budget_change_notification;
+            reads D3DKMTFlushHeapTransitions(D3DKMT_FLUSHHEAPTRANSITIONS) flush_heap_transitions;
             // CPU access.
             writes D3DKMTLock(D3DKMT_LOCK) lock;
             reads D3DKMTUnlock(D3DKMT_UNLOCK) unlock;
@@ -218,6 +219,10 @@ pub const PLAIN: &[Function] = &[
     Function {
         state: FunctionState::Partly("the class of another process"),
         ..plain("D3DKMTGetProcessSchedulingPriorityClass", "HANDLE, D3DKMT_SCHEDULINGPRIORITYCLASS*")
+    },
+    Function {
+        state: FunctionState::Partly("the displays of another process"),
+        ..plain("D3DKMTReleaseProcessVidPnSourceOwners", "HANDLE")
     },
     Function { returns: "BOOLEAN", ..plain("D3DKMTCheckExclusiveOwnership", "VOID") },
     Function { returns: "VOID", ..plain("D3DKMTCloseDxCoreDevice", "VOID") },

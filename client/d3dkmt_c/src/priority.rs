@@ -51,7 +51,7 @@ fn told(caller: &Caller<'_>, call: PriorityCall) -> Result<i32, Refusal> {
 
 // spec: sync §4.2
 pub fn set_process_class(caller: &Caller<'_>, process: HANDLE, class: D3DKMT_SCHEDULINGPRIORITYCLASS) -> Answer {
-    check_own(caller, process)?;
+    check_own(caller, process, "the priority class")?;
     // CAST: a negative number is as little a class as a large one.
     let class = class as u32;
     by_any_adapter(caller, |adapter| PriorityCall::SetProcessSchedulingPriorityClass { adapter, class })?;
@@ -61,7 +61,7 @@ pub fn set_process_class(caller: &Caller<'_>, process: HANDLE, class: D3DKMT_SCH
 // spec: sync §4.2
 pub fn get_process_class(caller: &Caller<'_>, process: HANDLE, class: *mut D3DKMT_SCHEDULINGPRIORITYCLASS) -> Answer {
     let room = caller.room(class, 1)?;
-    check_own(caller, process)?;
+    check_own(caller, process, "the priority class")?;
     let reply = by_any_adapter(caller, |adapter| PriorityCall::GetProcessSchedulingPriorityClass { adapter })?;
     // CAST: there are six classes.
     room.write(&[expect_reply!(reply, Reply::PriorityClass(class) => class) as D3DKMT_SCHEDULINGPRIORITYCLASS]);
@@ -81,13 +81,13 @@ fn by_any_adapter(caller: &Caller<'_>, call: impl FnOnce(RawHandle) -> PriorityC
 }
 
 /// The process is the calling one: NULL, the handle that `GetCurrentProcess` answers, or a handle that names it.
-fn check_own(caller: &Caller<'_>, process: HANDLE) -> Result<(), Refusal> {
+pub(crate) fn check_own(caller: &Caller<'_>, process: HANDLE, what: &str) -> Result<(), Refusal> {
     if process.is_null() || process.addr() == usize::MAX {
         return Ok(());
     }
     let named = process_of(caller, process_handle(caller, process)?)?;
     if named != process_of(caller, 0)? {
-        return Err(not_supported(format!("the priority class of {named:?}, which is another process")));
+        return Err(not_supported(format!("{what} of {named:?}, which is another process")));
     }
     Ok(())
 }

@@ -135,3 +135,10 @@ pub fn reclaim_allocations(caller: &Caller<'_>, arguments: &mut D3DKMT_RECLAIMAL
     room.write(&lost.into_iter().map(BOOL::from).collect::<Vec<_>>());
     Ok(NtStatus::SUCCESS)
 }
+
+/// The calling thread waits until all content that is on its way has arrived.
+pub fn flush_heap_transitions(caller: &Caller<'_>, arguments: &D3DKMT_FLUSHHEAPTRANSITIONS) -> Answer {
+    let adapter = RawHandle(arguments.hAdapter);
+    caller.process.call(Call::Residency(ResidencyCall::FlushHeapTransitions { adapter }))?;
+    Ok(NtStatus::SUCCESS)
+}

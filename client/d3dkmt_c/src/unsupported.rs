@@ -100,9 +100,6 @@ macro_rules! unsupported {
             "the engines of these adapters have one clock rate, which no call holds" {
                 D3DKMTSetStablePowerState "CONST D3DKMT_SETSTABLEPOWERSTATE*";
             }
-            "the kernel defers no transition of a heap that a call could hasten" {
-                D3DKMTFlushHeapTransitions "CONST D3DKMT_FLUSHHEAPTRANSITIONS*";
-            }
             "no published header declares the structure; the answer of the queue's creation tells where its logs are" {
                 D3DKMTGetNativeFenceLogDetail "D3DKMT_GETNATIVEFENCELOGDETAIL*";
             }
@@ -111,9 +108,6 @@ macro_rules! unsupported {
             }
             "the kernel does not say which process owns a display; D3DKMTCheckVidPnExclusiveOwnership says whether one does" {
                 D3DKMTQueryVidPnExclusiveOwnership "D3DKMT_QUERYVIDPNEXCLUSIVEOWNERSHIP*";
-            }
-            "a device gives up its displays by D3DKMTSetVidPnSourceOwner; no call takes those of a process" {
-                D3DKMTReleaseProcessVidPnSourceOwners "HANDLE";
             }
             "the kernel does not tell how much of a process's offered content could be decommitted" {
                 D3DKMTQueryProcessOfferInfo "D3DKMT_QUERYPROCESSOFFERINFO*";

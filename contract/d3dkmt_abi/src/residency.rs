@@ -146,6 +146,10 @@ layout! {
         32 PagingFenceValue: UINT64,
     }
 
+    structure D3DKMT_FLUSHHEAPTRANSITIONS { 4;
+        0 hAdapter: D3DKMT_HANDLE,
+    }
+
     structure D3DKMT_RECLAIMALLOCATIONS { 40;
         0 hDevice: D3DKMT_HANDLE,
         8 pResources: *mut D3DKMT_HANDLE,

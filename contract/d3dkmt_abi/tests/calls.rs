@@ -29,6 +29,7 @@ fn calls_are_laid_out_as_published() {
         D3DDDI_UPDATEALLOCPROPERTY { hPagingQueue hAllocation SupportedSegmentSet PreferredSegment Flags PagingFenceValue
             Anonymous },
         D3DKMT_CHECKSHAREDRESOURCEACCESS { hResource ClientPid },
+        D3DKMT_FLUSHHEAPTRANSITIONS { hAdapter },
         D3DKMT_GETALLOCATIONPRIORITY { hDevice hResource phAllocationList AllocationCount pPriorities },
         D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY { hContext Priority },
         D3DKMT_GETCONTEXTSCHEDULINGPRIORITY { hContext Priority },

@@ -9,7 +9,7 @@ mod submission;
 mod work;
 
 use kmt_calls::{
-    AdapterCall, AllocationTarget, Call, DeviceCall, GpuVaCall, GpuVaProtection, LockCall, MakeResidentFlags,
+    AdapterCall, AllocationTarget, Call, DeviceCall, DisplayCall, GpuVaCall, GpuVaProtection, LockCall, MakeResidentFlags,
     NativeFenceRequest, NotificationCall, PRIORITY_ABSOLUTE, PacketCall, PriorityCall, QueueCall, QueueFlags,
     ResidencyCall, SyncCall,
 };
@@ -239,6 +239,10 @@ impl Generator<'_> {
         match self.dice.below(12) {
             0 => Call::Device(DeviceCall::DestroyDevice { device }),
             1..3 => Call::Device(DeviceCall::GetDeviceState { device }),
+            3 if self.dice.chance(20) => {
+                Call::Residency(ResidencyCall::FlushHeapTransitions { adapter: self.handle(Kind::Adapter) })
+            }
+            3 if self.dice.chance(10) => Call::Display(DisplayCall::ReleaseProcessVidPnSourceOwners),
             3 if self.dice.chance(90) => Call::Device(DeviceCall::WaitForIdle { device }),
             3 => Call::Device(DeviceCall::MarkDeviceAsError { device, by_driver: self.dice.chance(50) }),
             4..6 => {

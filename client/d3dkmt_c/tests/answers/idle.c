@@ -131,10 +131,27 @@ static void of_resource(D3DKMT_HANDLE device) {
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTGetSharedResourceAdapterLuid(&where));
 }
 
+/* What was on its way into memory is there when the flush returns: the fence's word says so without a wait. */
+static void arrives(D3DKMT_HANDLE adapter, D3DKMT_HANDLE device) {
+    enum { LARGE = 8 << 20 };
+    D3DKMT_CREATEPAGINGQUEUE paging = create_paging_queue(device);
+    SOFTGPU_ALLOCATION data = softgpu_allocation(LOCAL, CPU_VISIBLE, LARGE);
+    D3DDDI_ALLOCATIONINFO2 info = {.pPrivateDriverData = &data, .PrivateDriverDataSize = sizeof data};
+    D3DKMT_CREATEALLOCATION create = {.hDevice = device, .NumAllocations = 1, .pAllocationInfo2 = &info};
+    OK(D3DKMTCreateAllocation2(&create));
+    D3DDDI_MAKERESIDENT resident = {
+        .hPagingQueue = paging.hPagingQueue, .NumAllocations = 1, .AllocationList = &info.hAllocation};
+    EXPECT(STATUS_PENDING, D3DKMTMakeResident(&resident));
+    D3DKMT_FLUSHHEAPTRANSITIONS flush = {.hAdapter = adapter};
+    OK(D3DKMTFlushHeapTransitions(&flush));
+    CHECK(*(const volatile uint64_t*)paging.FenceValueCPUVirtualAddress >= resident.PagingFenceValue);
+}
+
 int main(void) {
     D3DKMT_HANDLE adapter = first_adapter();
     D3DKMT_HANDLE device = create_device(adapter);
     becomes_idle(device);
+    arrives(adapter, device);
     of_resource(device);
     in_error(adapter);
     puts("idle, in error, and found");

@@ -158,7 +158,16 @@ int main(void) {
     D3DKMT_CREATECONTEXTVIRTUAL packets = {.hDevice = device, .EngineAffinity = 1};
     OK(D3DKMTCreateContextVirtual(&packets));
     copied(device, packets.hContext, &paging);
+    D3DKMT_FLUSHHEAPTRANSITIONS flush = {.hAdapter = adapter};
+    OK(D3DKMTFlushHeapTransitions(&flush));
     shown(adapter, device, packets.hContext, &paging);
+    CHECK(D3DKMTCheckExclusiveOwnership() == 1);
+    CHECK(!NT_SUCCESS(D3DKMTReleaseProcessVidPnSourceOwners((HANDLE)(uintptr_t)device)));
+    CHECK(D3DKMTCheckExclusiveOwnership() == 1);
+    OK(D3DKMTReleaseProcessVidPnSourceOwners(NULL));
+    CHECK(D3DKMTCheckExclusiveOwnership() == 0);
+    flush.hAdapter = device;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTFlushHeapTransitions(&flush));
     puts("shown and copied");
     return 0;
 }

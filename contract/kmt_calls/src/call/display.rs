@@ -14,6 +14,8 @@ pub enum DisplayCall {
         /// The sources.
         sources: Vec<VidPnSourceId>,
     },
+    /// `D3DKMTReleaseProcessVidPnSourceOwners` of the calling process: its devices give up their sources on all adapters. Those go black.
+    ReleaseProcessVidPnSourceOwners,
     /// `D3DKMTCheckVidPnExclusiveOwnership`: `GRAPHICS_PRESENT_OCCLUDED` when some device owns the source, which others cannot present
     /// on then.
     CheckVidPnExclusiveOwnership {
@@ -77,6 +79,7 @@ impl DisplayCall {
     pub const fn name(&self) -> &'static str {
         match self {
             DisplayCall::SetVidPnSourceOwner { .. } => "SetVidPnSourceOwner",
+            DisplayCall::ReleaseProcessVidPnSourceOwners => "ReleaseProcessVidPnSourceOwners",
             DisplayCall::CheckVidPnExclusiveOwnership { .. } => "CheckVidPnExclusiveOwnership",
             DisplayCall::GetPresentState { .. } => "GetDeviceState",
             DisplayCall::SetDisplayMode { .. } => "SetDisplayMode",

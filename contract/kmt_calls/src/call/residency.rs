@@ -55,6 +55,11 @@ pub enum ResidencyCall {
         /// The resources or allocations to take back.
         list: OfferList,
     },
+    /// `D3DKMTFlushHeapTransitions`: answered when all content that is on its way has arrived where the calls before have sent it.
+    FlushHeapTransitions {
+        /// The adapter.
+        adapter: RawHandle,
+    },
     /// `D3DKMTChangeVideoMemoryReservation`.
     ChangeVideoMemoryReservation {
         /// A handle of a process that may be changed; 0: the calling one.
@@ -77,6 +82,7 @@ impl ResidencyCall {
             ResidencyCall::OfferAllocations { .. } => "OfferAllocations",
             ResidencyCall::ReclaimAllocations { .. } => "ReclaimAllocations",
             ResidencyCall::ReclaimAllocations2 { .. } => "ReclaimAllocations2",
+            ResidencyCall::FlushHeapTransitions { .. } => "FlushHeapTransitions",
             ResidencyCall::ChangeVideoMemoryReservation { .. } => "ChangeVideoMemoryReservation",
         }
     }

@@ -4,7 +4,7 @@
 
 use kmt_calls::{Refusal, Reply};
 use vidmm::AllocationId;
-use wddm_types::{Blame, NtStatus, Pages, SegmentId, VidPnSourceId};
+use wddm_types::{Blame, NtStatus, Pages, ProcessId, SegmentId, VidPnSourceId};
 
 use super::Adapter;
 use super::flip::Place;
@@ -25,6 +25,15 @@ impl Adapter {
         let left = self.displays.set_owner(device, wanted)?;
         left.into_iter().for_each(|source| self.go_black(cx, source));
         Ok(())
+    }
+
+    /// `D3DKMTReleaseProcessVidPnSourceOwners`: no device of the process has a source any more.
+    pub fn release_sources_of(&mut self, cx: &mut Cx<'_>, process: ProcessId) {
+        let devices: Vec<DeviceNumber> = self.owners.devices_of(process).collect();
+        for device in devices {
+            let left = self.displays.disown(device);
+            left.into_iter().for_each(|source| self.go_black(cx, source));
+        }
     }
 
     /// `D3DKMTSetDisplayMode`: the primary is shown at once.

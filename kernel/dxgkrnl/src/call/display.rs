@@ -16,6 +16,13 @@ impl Turn<'_> {
                 self.adapters[index.0 as usize].set_source_owner(cx, device, &sources)?;
                 done(Reply::Done)
             }
+            DisplayCall::ReleaseProcessVidPnSourceOwners => {
+                for adapter in self.adapters.iter_mut() {
+                    adapter.release_sources_of(cx, self.from);
+                    adapter.settle(cx);
+                }
+                done(Reply::Done)
+            }
             DisplayCall::CheckVidPnExclusiveOwnership { adapter, source } => {
                 let index = self.adapter(adapter)?;
                 self.adapters[index.0 as usize].check_exclusive_ownership(source)?;

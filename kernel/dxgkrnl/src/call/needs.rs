@@ -142,6 +142,7 @@ fn of_residency(call: &ResidencyCall) -> Needs {
         ResidencyCall::OfferAllocations { .. }
         | ResidencyCall::ReclaimAllocations { .. }
         | ResidencyCall::ReclaimAllocations2 { .. } => Needs::SOMETHING.moving(),
+        ResidencyCall::FlushHeapTransitions { .. } => Needs::NOTHING,
         ResidencyCall::ChangeVideoMemoryReservation { .. } => Needs::SOMETHING,
     }
 }
@@ -233,6 +234,7 @@ fn of_display(call: &DisplayCall) -> Needs {
     match call {
         DisplayCall::Flip { .. } | DisplayCall::FlipOnHwQueue { .. } => Needs::packets(1),
         DisplayCall::SetVidPnSourceOwner { .. }
+        | DisplayCall::ReleaseProcessVidPnSourceOwners
         | DisplayCall::CheckVidPnExclusiveOwnership { .. }
         | DisplayCall::GetPresentState { .. }
         | DisplayCall::SetDisplayMode { .. }

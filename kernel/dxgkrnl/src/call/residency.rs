@@ -18,6 +18,12 @@ impl Turn<'_> {
                     .make_resident(cx, queue, &list, flags)
                     .and_then(|residency| done(Reply::Residency(residency)))
             }
+            // [R]: no published source says more of the call than its name.
+            ResidencyCall::FlushHeapTransitions { adapter } => {
+                let index = self.adapter(adapter)?;
+                self.touched = Some(index);
+                Ok(self.adapters[index.0 as usize].after_ring(cx, self.token, Reply::Done))
+            }
             ResidencyCall::Evict { device, allocations, flags } => {
                 let (index, device) = self.live_device(device)?;
                 let list = self.allocations(index, &allocations)?;

@@ -26,6 +26,7 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
             local: true,
             reservation_bytes: 0,
         }),
+        Call::Residency(ResidencyCall::FlushHeapTransitions { adapter: handle }),
         Call::Priority(PriorityCall::SetProcessSchedulingPriorityClass { adapter: handle, class: 2 }),
         Call::Priority(PriorityCall::GetProcessSchedulingPriorityClass { adapter: handle }),
         Call::Priority(PriorityCall::SetContextSchedulingPriority { context: handle, priority: 0 }),
