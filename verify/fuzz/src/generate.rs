@@ -9,9 +9,9 @@ mod submission;
 mod work;
 
 use kmt_calls::{
-    AdapterCall, AllocationTarget, Call, DeviceCall, DisplayCall, GpuVaCall, GpuVaProtection, LockCall, MakeResidentFlags,
-    NativeFenceRequest, NotificationCall, PRIORITY_ABSOLUTE, PacketCall, PriorityCall, QueueCall, QueueFlags,
-    ResidencyCall, SyncCall,
+    AdapterCall, AllocationTarget, Call, DeviceCall, DisplayCall, GpuVaCall, GpuVaProtection, LockCall,
+    MakeResidentFlags, NativeFenceRequest, NotificationCall, PRIORITY_ABSOLUTE, PacketCall, PriorityCall, QueueCall,
+    QueueFlags, ResidencyCall, SyncCall,
 };
 use softgpu_spec::context_data::{self, DmaBuffers};
 use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
