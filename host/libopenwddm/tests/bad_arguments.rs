@@ -57,18 +57,18 @@ const TAIL: &str = r#"
     expect("D3DKMTShareObjects", "no object", status, is_documented(status) && handle == NULL);
 
     D3DKMT_SCHEDULINGPRIORITYCLASS class;
-    void* nobody = (void*)0x7fffffffffff0001;
+    void* no_process = (void*)0x7fffffffffff0001;
     status = D3DKMTGetProcessSchedulingPriorityClass(NULL, NULL);
     expect("D3DKMTGetProcessSchedulingPriorityClass", "no room", status, status == STATUS_INVALID_PARAMETER);
     status = D3DKMTGetProcessSchedulingPriorityClass(NULL, (void*)(room.bytes + 1));
     expect("D3DKMTGetProcessSchedulingPriorityClass", "misaligned room", status, status == STATUS_INVALID_PARAMETER);
-    status = D3DKMTGetProcessSchedulingPriorityClass(nobody, &class);
+    status = D3DKMTGetProcessSchedulingPriorityClass(no_process, &class);
     expect("D3DKMTGetProcessSchedulingPriorityClass", "no process", status, is_documented(status));
-    status = D3DKMTSetProcessSchedulingPriorityClass(nobody, 2);
+    status = D3DKMTSetProcessSchedulingPriorityClass(no_process, 2);
     expect("D3DKMTSetProcessSchedulingPriorityClass", "no process", status, is_documented(status));
     status = D3DKMTSetProcessSchedulingPriorityClass(NULL, 0x7fffffff);
     expect("D3DKMTSetProcessSchedulingPriorityClass", "no class", status, status == STATUS_INVALID_PARAMETER);
-    status = D3DKMTReleaseProcessVidPnSourceOwners(nobody);
+    status = D3DKMTReleaseProcessVidPnSourceOwners(no_process);
     expect("D3DKMTReleaseProcessVidPnSourceOwners", "no process", status, is_documented(status));
     status = D3DKMTCheckExclusiveOwnership();
     expect("D3DKMTCheckExclusiveOwnership", "no owner", status, status == 0);
