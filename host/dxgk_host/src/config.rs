@@ -11,6 +11,7 @@ use shared_words::across::Processors;
 use wddm_types::PAGE_BYTES;
 
 use crate::computer;
+use crate::faults::FaultPlan;
 use crate::profile::Profile;
 
 /// How time passes and whether bytes exist.
@@ -133,6 +134,8 @@ pub struct HostConfig {
     pub wrap_miniport: Option<WrapMiniport>,
     /// Between driver and device.
     pub wrap_port: Option<WrapPort>,
+    /// Calls that are to fail, and faults of the first adapter's device.
+    pub faults: Option<FaultPlan>,
     /// Adapters beside the first, behind the same system memory, in the order in which they are enumerated.
     pub others: Vec<AdapterSetup>,
 }
@@ -179,6 +182,7 @@ impl HostConfig {
             plays_caches: profile.plays_caches,
             wrap_miniport,
             wrap_port,
+            faults: None,
             others: Vec::new(),
         }
     }

@@ -35,6 +35,7 @@ use crate::cpu_barrier::CpuBarrier;
 use crate::cpu_cache::StaleCache;
 use crate::cpu_mapping::Views;
 use crate::doorbells::Doorbells;
+use crate::faults::Faults;
 use crate::given::GivenFiles;
 use crate::host::event_loop::spawn_dispatcher;
 use crate::host::mount::{Mounted, SharedParts};
@@ -97,6 +98,8 @@ pub struct Host {
     /// The descriptors that stand for NT handles, once there is one.
     descriptors: Mutex<Option<Descriptors>>,
     given: Arc<GivenFiles>,
+    /// Failures that were asked for.
+    faults: Option<Arc<Faults>>,
 }
 
 struct Threads {
@@ -110,7 +113,11 @@ impl Host {
     /// # Errors
     /// See [`HostError`].
     pub fn start(mut config: HostConfig) -> Result<Arc<Host>, HostError> {
-        let setups = config.take_adapters();
+        let mut setups = config.take_adapters();
+        let faults = config.faults.take().map(|plan| Faults::new(&plan));
+        if let (Some(faults), Some(first)) = (&faults, setups.first_mut()) {
+            faults.put_into(first);
+        }
         if setups.len() > LINES_MAX {
             return Err(HostError::Size(format!("{} adapters: a host has at most {LINES_MAX}", setups.len())));
         }
@@ -174,6 +181,7 @@ impl Host {
             cpu_barrier,
             descriptors: Mutex::new(None),
             given,
+            faults,
         });
         host.set_going(running, isolates);
         Ok(host)
@@ -294,7 +302,11 @@ impl Host {
             Ok(state) => state,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let answer = state.turn(|machine, cx| machine.call(cx, process, call));
+        let refused = self.faults.as_ref().and_then(|faults| faults.refuses(call.name(), state.clock.now_ns()));
+        let answer = match refused {
+            None => state.turn(|machine, cx| machine.call(cx, process, call)),
+            Some(refusal) => Answer::Done(Err(refusal)),
+        };
         if matches!(self.mode, Mode::Virtual { .. }) {
             let until = state.clock.now_ns() + self.call_ns;
             self.run_until(&mut state, until);

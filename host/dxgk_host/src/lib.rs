@@ -19,6 +19,7 @@ mod cpu_barrier;
 mod cpu_cache;
 mod cpu_mapping;
 mod doorbells;
+mod faults;
 mod given;
 mod host;
 mod iommu;
@@ -40,6 +41,7 @@ pub use dxgkrnl::{
     AccountId, Admission, BrokenInvariant, CreatedSurface, DriverClock, Eviction, FeatureOverride, FeaturePolicy,
     MemoryPolicy, OnTimeout, PlanReport, PlanStream, Quota, RecoveryPolicy, Residence, StateDigest,
 };
+pub use faults::{CALLS as FAULT_CALLS, FaultPlan, PlanError, statuses as fault_statuses};
 pub use host::{Host, HostAdapter, HostError, KERNEL_BYTES, Pending};
 pub use link::ProcessLink;
 pub use profile::{FileError, PROFILES, Profile, ProfileError};

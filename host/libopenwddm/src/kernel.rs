@@ -5,7 +5,7 @@ use std::env;
 use std::path::Path;
 use std::sync::Arc;
 
-use dxgk_host::{AdapterSetup, Host, HostConfig, Mode, PROFILES, ProcessLink, Profile, parse_bytes};
+use dxgk_host::{AdapterSetup, FaultPlan, Host, HostConfig, Mode, PROFILES, ProcessLink, Profile, parse_bytes};
 use kmt_calls::Refusal;
 use kmt_link::Link;
 use kmt_link::socket::SocketLink;
@@ -18,7 +18,9 @@ pub fn open() -> Result<Arc<dyn Link>, Refusal> {
         return Ok(link.map_err(|error| said(format!("OPENWDDM_SOCKET: {error}")))?);
     }
     let (vram, system) = (variable("OPENWDDM_VRAM")?, variable("OPENWDDM_SYSTEM")?);
+    let faults = faults(&variable("OPENWDDM_FAULTS")?).map_err(said)?;
     let config = config(&variable("OPENWDDM_ADAPTER")?, &vram, &system).map_err(said)?;
+    let config = HostConfig { faults, ..config };
     let host = Host::start(config).map_err(|error| said(error.to_string()))?;
     Ok(ProcessLink::new(host))
 }
@@ -49,6 +51,14 @@ fn config(adapters: &str, vram: &str, system: &str) -> Result<HostConfig, String
     let first = setups.remove(0);
     // Memory files: locks have addresses, and the host can show fence words for reading only.
     Ok(HostConfig { memory_files: true, others: setups, ..HostConfig::of(first, Mode::Real) })
+}
+
+/// Failures on demand; empty: none.
+fn faults(text: &str) -> Result<Option<FaultPlan>, String> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|error| format!("OPENWDDM_FAULTS: {error}"))
 }
 
 /// An amount of memory, as the command line reads it; empty: nothing is said.
@@ -109,6 +119,14 @@ mod tests {
         let said = config(&wrong, "", "").err().expect("a rule is broken");
         assert!(said.contains("OPENWDDM_ADAPTER") && said.contains("wrong.toml: line 2, column 8"), "{said}");
         assert!(said.contains("only the first generation has banks"), "{said}");
+    }
+
+    #[test]
+    fn faults_are_read_or_refused_with_their_place() {
+        assert_eq!(faults(" "), Ok(None));
+        assert!(faults("MakeResident#3=NO_MEMORY").expect("a plan").is_some());
+        let said = faults("seed=1; MakeResident#3=NO_MEM").expect_err("no such status");
+        assert!(said.starts_with("OPENWDDM_FAULTS: clause 2") && said.contains("openwddm faults --list"), "{said}");
     }
 
     #[test]

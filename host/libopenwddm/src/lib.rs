@@ -6,6 +6,8 @@
 //!   prints one), several with commas between; `discrete-4k` if nothing is said.
 //! - `OPENWDDM_VRAM`: video memory of each adapter, if not the profile's: bytes, or an amount as `512MiB` or `1.5GB`.
 //! - `OPENWDDM_SYSTEM`: system memory for the allocations of each adapter, if not all of the computer's; it is taken as it is used.
+//! - `OPENWDDM_FAULTS`: calls that are to fail, and faults of the first adapter's device (docs/faults.md); not with `OPENWDDM_SOCKET`, where
+//!   the daemon has its own.
 //! - `OPENWDDM_REFUSALS`: if set, each refusal is written to the standard error output with its reason.
 #![allow(unsafe_code)] // The exported functions are called by C programs with pointers.
 

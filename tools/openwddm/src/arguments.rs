@@ -11,6 +11,7 @@ use dxgk_host::RecoveryPolicy;
 use crate::bench_command::{BenchArguments, FencesArguments};
 use crate::bound_command::BoundArguments;
 use crate::error::RunError;
+use crate::faults::FaultsArguments;
 use crate::hangs::HangArguments;
 use crate::link::LinkRate;
 use crate::run::{AdapterChoice, Placement, RunOptions, Share, Stage, Terms, Workload, parse_placement, parse_stage};
@@ -42,6 +43,8 @@ pub enum Command {
     Sweep(Box<SweepArguments>),
     /// List the adapter profiles, or start one and say what it has: segments, memory, engines, capabilities.
     Adapters(AdaptersArguments),
+    /// Failures on demand: list their forms, calls and statuses, or say what a text means.
+    Faults(FaultsArguments),
     /// Measure the time from the signal of a fence until its waiter knows, path by path.
     Fences(FencesArguments),
     /// Draw pictures and flip them on a display of the software GPU: how many were shown, and whether one was torn.

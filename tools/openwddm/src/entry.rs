@@ -64,6 +64,10 @@ fn command(command: Option<Command>, out: &mut Out) -> Result<u8, RunError> {
             out.print(&text)?;
             Ok(0)
         }
+        Some(Command::Faults(faults)) => {
+            out.print(&faults.text())?;
+            Ok(0)
+        }
         Some(Command::Fences(fences)) => bench_command::fence_paths(fences.smoke, out).map(|()| 0),
         Some(Command::Present(wanted)) => {
             let shown = present::present(&wanted.options()?)?;

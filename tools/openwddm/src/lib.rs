@@ -10,6 +10,7 @@
 //!          ├→ adapters             what a profile has, asked of the started kernel
 //!          ├→ bench_command        measures against peers and limits (`bench`, `fences`)
 //!          ├→ bound_command        the fewest bytes for a workload (`bound`)
+//!          ├→ faults               the forms of failures on demand
 //!          ├→ present              pictures on a display
 //!          ├→ serve                a kernel for other processes; → metrics, its figures (`activity`)
 //!          ├→ sweep_command        the same work at many memory sizes; → sweep, its runs, rows and picture
@@ -35,6 +36,7 @@ pub mod connected;
 pub mod console;
 pub mod entry;
 pub mod error;
+pub mod faults;
 pub mod hangs;
 pub mod imported;
 pub mod interruption;

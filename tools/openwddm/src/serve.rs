@@ -12,11 +12,12 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use dxgk_host::{Host, HostConfig};
+use dxgk_host::{FaultPlan, Host, HostConfig};
 use dxgkd::{Daemon, Files, Limits, SandboxError, ServeError, Socket, give_up_calls, give_up_files, raise_descriptors};
 
 use crate::console::{Log, Out};
 use crate::error::RunError;
+use crate::faults;
 use crate::metrics;
 use crate::run::AdapterChoice;
 use crate::size::MemorySize;
@@ -48,6 +49,10 @@ pub struct ServeArguments {
     /// Adapter profile, `openwddm adapters` lists them, or a file that describes an adapter, FILE.toml. Several make as many adapters [default: discrete-4k]
     #[arg(long = "adapter", value_name = "PROFILE[,vram=SIZE]")]
     pub adapters: Vec<AdapterChoice>,
+    /// Calls of clients that are to fail, and faults of the first adapter's device; `openwddm faults --list` has the forms
+    /// [default: the environment variable OPENWDDM_FAULTS]
+    #[arg(long, value_name = "CLAUSE;…")]
+    pub faults: Option<FaultPlan>,
     /// System memory for the allocations of each adapter, which stays theirs while they are in video memory [default: what this computer
     /// has, taken as it is used]
     #[arg(long, value_name = "SIZE")]
@@ -221,10 +226,11 @@ fn said(arguments: &ServeArguments) -> Result<Config, RunError> {
     Ok(Config { socket: socket.clone(), mode: *mode, processes: *processes, ..Config::default() }.over(said))
 }
 
-/// The adapters, and the consequences of hangs there.
+/// The adapters, the consequences of hangs there, and the faults that are to happen.
 fn set_up(arguments: &ServeArguments, config: &Config) -> Result<HostConfig, RunError> {
     let adapters = setup::host(&arguments.adapters, &config.adapter, arguments.system)?;
-    Ok(HostConfig { recovery: config.tdr.unwrap_or_default().watch()?, ..adapters })
+    let faults = faults::chosen(arguments.faults.as_ref())?;
+    Ok(HostConfig { recovery: config.tdr.unwrap_or_default().watch()?, faults, ..adapters })
 }
 
 /// The profiles of the adapters.
