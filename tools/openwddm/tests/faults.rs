@@ -64,8 +64,12 @@ fn a_client_of_a_served_kernel_gets_the_status_and_the_next_one_runs() {
     let faults = ["--faults", "CreateDevice#1=NO_MEMORY"];
     let daemon = Daemon::start(&socket, &[&SMALL[..], &faults].concat());
     let workload = workload();
-    let run =
-        ["run", workload.to_str().expect("a path in UTF-8"), "--connect", daemon.socket.to_str().expect("a path in UTF-8")];
+    let run = [
+        "run",
+        workload.to_str().expect("a path in UTF-8"),
+        "--connect",
+        daemon.socket.to_str().expect("a path in UTF-8"),
+    ];
     let (code, _, error) = said(&run, None);
     assert_eq!(code, Some(1), "{error}");
     assert!(error.contains("STATUS_NO_MEMORY") && error.contains("CreateDevice number 1"), "{error}");
