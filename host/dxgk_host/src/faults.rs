@@ -57,7 +57,16 @@ struct FaultState {
 }
 
 impl Faults {
-    pub(crate) fn new(plan: &FaultPlan) -> Arc<Faults> {
+    /// The faults of a plan, before the device of the first adapter.
+    pub(crate) fn before(adapters: &mut [AdapterSetup], plan: &FaultPlan) -> Arc<Faults> {
+        let faults = Faults::new(plan);
+        if let Some(first) = adapters.first_mut() {
+            faults.put_into(first);
+        }
+        faults
+    }
+
+    fn new(plan: &FaultPlan) -> Arc<Faults> {
         let mut state = FaultState { refused: Vec::new(), events: Vec::new(), drops: None, calls: 0 };
         let (mut seed, mut delay_ns) = (0, None);
         for clause in plan.clauses() {
@@ -74,7 +83,7 @@ impl Faults {
     }
 
     /// Puts the faulty port before an adapter's device, and has the kernel watch for hangs: a device that misbehaves is not noticed else.
-    pub(crate) fn put_into(self: &Arc<Faults>, setup: &mut AdapterSetup) {
+    fn put_into(self: &Arc<Faults>, setup: &mut AdapterSetup) {
         let has_device_faults = {
             let state = lock(&self.state);
             !state.events.is_empty() || state.drops.is_some()

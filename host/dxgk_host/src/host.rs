@@ -114,15 +114,11 @@ impl Host {
     /// See [`HostError`].
     pub fn start(mut config: HostConfig) -> Result<Arc<Host>, HostError> {
         let mut setups = config.take_adapters();
-        let faults = config.faults.take().map(|plan| Faults::new(&plan));
-        if let (Some(faults), Some(first)) = (&faults, setups.first_mut()) {
-            faults.put_into(first);
-        }
+        let faults = config.faults.take().map(|plan| Faults::before(&mut setups, &plan));
         if setups.len() > LINES_MAX {
             return Err(HostError::Size(format!("{} adapters: a host has at most {LINES_MAX}", setups.len())));
         }
-        let isolates = config.isolates_processes;
-        let plays_caches = config.plays_caches || !config.io_coherent;
+        let (isolates, plays_caches) = (config.isolates_processes, config.plays_caches || !config.io_coherent);
         if isolates && plays_caches {
             return Err(HostError::Caches);
         }

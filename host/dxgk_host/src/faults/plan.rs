@@ -62,7 +62,7 @@ pub(super) struct RefusedCall {
 /// Which calls of a name fail, counted over all processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Often {
-    /// One.
+    /// A single call.
     Nth {
         /// Its number, from 1 on.
         number: u64,
