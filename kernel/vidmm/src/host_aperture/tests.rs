@@ -65,7 +65,7 @@ fn there_is_room_exactly_where_pages_are_given() {
     let ids = ids(4);
     let mut windows = windows();
     let (one, other) = (SegmentId(1), SegmentId(3));
-    let mut take = |windows: &mut HostApertures, which: usize, count| {
+    let take = |windows: &mut HostApertures, which: usize, count| {
         let room = windows.has_room(one, ids[which], extent(10, count).into_iter());
         let given = windows.take(one, ids[which], extent(10, count).into_iter(), usize::MAX);
         assert_eq!(room, given.is_some(), "{count} pages for {which}");
