@@ -248,7 +248,7 @@ impl Bus {
     }
 
     /// The word at an aligned site, for loads.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read_word(&self, site: Site) -> &AtomicU64 {
         match site {
             Site::Local(offset) => self.local.word(offset),
@@ -259,7 +259,7 @@ impl Bus {
     }
 
     /// The word at an aligned site, for stores.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write_word(&self, site: Site) -> &AtomicU64 {
         match site {
             Site::Zero => &DROPPED,

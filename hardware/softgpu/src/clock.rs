@@ -1,5 +1,9 @@
 //! The device's time. Virtual until its threads first run: then the last tick's. Real from then on: nanoseconds that go
 //! on from the virtual ones. Read by timestamps, logs, probes and the TIMESTAMP register.
+//!
+//! In real time a look at it takes longer than a signal: up to eight entries of signals that stand behind each other in a ring have the time of
+//! one look (module `execute::run`). All of them were announced before the look and wait for nothing, so no time of an entry is before what
+//! its signal followed.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

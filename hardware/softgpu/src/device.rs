@@ -137,6 +137,7 @@ impl SoftGpu {
         self.idle_ns.load(Ordering::Relaxed)
     }
 
+    #[inline(always)]
     pub(crate) fn is_virtual(&self) -> bool {
         !self.clock.is_real()
     }
@@ -166,6 +167,7 @@ impl SoftGpu {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn trace(&self, what: impl FnOnce() -> Observation) {
         if let Some(probe) = &self.probe {
             probe.observe(self.now(), what());

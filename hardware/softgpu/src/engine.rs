@@ -124,9 +124,9 @@ impl EngineState {
         }
     }
 
-    /// Takes a queue over.
-    pub(crate) fn attach(&mut self, number: u32, setup: QueueSetup) {
-        self.queues[number as usize] = Some(QueueRun::new(number, setup));
+    /// Takes a queue over; one that sleeps is not looked at before it is rung.
+    pub(crate) fn attach(&mut self, number: u32, setup: QueueSetup, sleeps: bool) {
+        self.queues[number as usize] = Some(QueueRun::new(number, setup, sleeps));
         self.sharing.changed();
     }
 

@@ -1,7 +1,9 @@
 //! The effect of each command. One command at a time, on behalf of the engine that holds it; long ones give way between pieces when a
 //! register access asks for the engine.
 
+mod entry;
 mod fences;
+mod run;
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;

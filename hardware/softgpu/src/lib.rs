@@ -21,8 +21,8 @@
 //! - Lock order: a peer's engine state, queue registers, an engine's state, the CMP's table, displays, interrupt records, an engine's wake-up
 //!   token.
 //!
-//! Modules: `device` the parts together; `registers`; `engine`, `queue`, `ring`, `active` the choice of the next command; `execute`,
-//! `bulk` the commands' effects; `mmu`, `bus`, `window` where memory is; `order` its barriers; `cmp`, `interrupt`, `peers` waits and
+//! Modules: `device` the parts together; `registers`; `engine`, `queue`, `ring`, `active` the choice of the next command; `execute`
+//! (`fences`, and `run` for signals behind each other; `entry` of a log), `bulk` the commands' effects; `mmu`, `bus`, `window` where memory is; `order` its barriers; `cmp`, `interrupt`, `peers` waits and
 //! signals; `threads`, `ticking`, `clock`, `timing`, `wires` the two kinds of time; `display` scan-out; `config`, `counters`.
 
 mod active;

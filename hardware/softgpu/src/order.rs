@@ -142,6 +142,12 @@ impl SoftGpu {
         self.stores_arrive();
     }
 
+    /// Whether a bench gives each unit a buffer for its stores.
+    #[inline(always)]
+    pub(crate) fn buffers_stores(&self) -> bool {
+        self.order.bench.is_some()
+    }
+
     /// Every buffered store is in memory.
     pub(crate) fn stores_arrive(&self) {
         if let Some(bench) = &self.order.bench {
@@ -161,6 +167,7 @@ impl SoftGpu {
         Ordered { gpu: self, unit, place, word: self.word_at(place) }
     }
 
+    #[inline(always)]
     fn word_at(&self, place: Place) -> &AtomicU64 {
         match place {
             Place::Memory(site) => self.bus.write_word(site),

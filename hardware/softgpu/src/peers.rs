@@ -103,7 +103,7 @@ impl SoftGpu {
 
     /// After a store to `site` and a full barrier: tells the peers of the word.
     // spec: sync §3.18
-    #[inline]
+    #[inline(always)]
     pub(crate) fn tell_peers(&self, unit: Unit, site: Site, value: u64) {
         if Word::load(&self.ordered_at(unit, Ordered::Shared)) != 0 {
             let shared = lock(&self.peers.words).iter().find(|word| word.site == site).copied();

@@ -109,7 +109,7 @@ pub(crate) struct QueueRun {
 }
 
 impl QueueRun {
-    pub(crate) fn new(number: u32, setup: QueueSetup) -> QueueRun {
+    pub(crate) fn new(number: u32, setup: QueueSetup, asleep: bool) -> QueueRun {
         QueueRun {
             number,
             root: setup.root,
@@ -124,7 +124,7 @@ impl QueueRun {
             nested: None,
             ring_window: Window::CLOSED,
             nested_window: Window::CLOSED,
-            asleep: false,
+            asleep,
             drained: 0,
             parked: false,
             observed: None,

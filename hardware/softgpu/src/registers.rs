@@ -227,7 +227,8 @@ impl SoftGpu {
         }
     }
 
-    /// Lets a queue run from the start of its ring.
+    /// Lets a queue run from the start of its ring. In real time its engine does not look at it before it is rung: an engine that looked at
+    /// each new queue for as long as it looks at one that has worked would look at all those that a client makes one after the other.
     fn enable(&self, queue: u32, setup: QueueSetup) {
         let face = &self.queues[queue as usize];
         let sound = setup.engine < u64::from(engine::COUNT)
@@ -242,17 +243,20 @@ impl SoftGpu {
             return;
         }
         let offset = softgpu_spec::doorbell::offset(queue);
-        Word::store(self.bells.window.word(offset + doorbell::VALUE_OFFSET), 0);
-        Word::store(self.bells.window.word(offset + doorbell::ASLEEP_OFFSET), 0);
+        let bell = [doorbell::VALUE_OFFSET, doorbell::ASLEEP_OFFSET].map(|of| self.bells.window.word(offset + of));
+        bell.iter().for_each(|word| Word::store(word, 0));
         face.read_pointer.store(0, Ordering::Release);
         face.nested_words.store(0, Ordering::Release);
         // CAST: below the engine count.
         face.engine.store(setup.engine as u32, Ordering::Release);
         self.engines[setup.engine as usize].ask(|state| {
-            state.attach(queue, setup);
+            state.attach(queue, setup, !self.is_virtual());
             face.state.store(queue_state::READY, Ordering::Release);
         });
-        self.engines[setup.engine as usize].wake(queue);
+        let [value, asleep] = bell;
+        if self.is_virtual() || !doorbell::may_sleep(|| self.barrier_of_all(), value, asleep, 0) {
+            self.engines[setup.engine as usize].wake(queue);
+        }
         self.due_after(&self.engines[setup.engine as usize], 0);
     }
 

@@ -1,6 +1,8 @@
 //! Fetching commands: from the ring, over its end, and from nested buffers. A page of the ring is translated once and then
 //! read directly ([`Window`]); every word is read once, so that what was checked is what is executed. Called by the engine.
 
+use std::sync::atomic::AtomicU64;
+
 use shared_words::Word;
 use softgpu_spec::Command;
 use softgpu_spec::bus::PAGE_BYTES;
@@ -100,10 +102,17 @@ impl QueueRun {
         self.near(bus, mmu, words, available, scratch)
     }
 
-    /// Copies the words of the command `ahead` words behind the head, of which `available` may be read, if all of them lie in the
-    /// page at hand and find room in `scratch`. Nothing is translated for it.
+    /// The words from `ahead` words behind the head on that were announced, as far as they lie in the page at hand. Nothing is translated for
+    /// it.
+    #[inline]
+    pub(crate) fn at_hand<'a>(&self, bus: &'a Bus, mmu: &Mmu, ahead: u64) -> &'a [AtomicU64] {
+        let announced = self.available().ok().and_then(|available| available.checked_sub(ahead));
+        announced.and_then(|available| self.in_window(bus, mmu, ahead, available)).unwrap_or_default()
+    }
+
+    /// At most `available` words from `ahead` words behind the head on, as far as they lie in the page at hand.
     #[inline(always)]
-    fn near(&self, bus: &Bus, mmu: &Mmu, ahead: u64, available: u64, scratch: &mut [u64]) -> Option<usize> {
+    fn in_window<'a>(&self, bus: &'a Bus, mmu: &Mmu, ahead: u64, available: u64) -> Option<&'a [AtomicU64]> {
         let window = if self.nested.is_some() { &self.nested_window } else { &self.ring_window };
         let address = self.address(ahead);
         if window.page != address / PAGE_BYTES || window.generation != mmu.generation() || !address.is_multiple_of(8) {
@@ -112,9 +121,18 @@ impl QueueRun {
         let within = address % PAGE_BYTES;
         let left = available.min((PAGE_BYTES - within).min(self.begins_again(address)) / 8);
         let (memory, offset) = bus.memory(window.site)?;
-        let mut words = memory.words(offset + within, left).iter().map(Word::load);
+        Some(memory.words(offset + within, left))
+    }
+
+    /// Copies the words of the command `ahead` words behind the head, of which `available` may be read, if all of them lie in the
+    /// page at hand and find room in `scratch`. Nothing is translated for it.
+    #[inline(always)]
+    fn near(&self, bus: &Bus, mmu: &Mmu, ahead: u64, available: u64, scratch: &mut [u64]) -> Option<usize> {
+        let at_hand = self.in_window(bus, mmu, ahead, available)?;
+        let left = at_hand.len();
+        let mut words = at_hand.iter().map(Word::load);
         let first = words.next()?;
-        let length = Command::length(first).ok().filter(|length| *length as u64 <= left && *length <= scratch.len())?;
+        let length = Command::length(first).ok().filter(|length| *length <= left && *length <= scratch.len())?;
         scratch[0] = first;
         scratch[1..length].iter_mut().zip(words).for_each(|(place, word)| *place = word);
         Some(length)

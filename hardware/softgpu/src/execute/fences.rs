@@ -9,37 +9,26 @@ use std::sync::atomic::Ordering;
 
 use device_port::{Observation, Unit};
 use shared_words::{Word, fence, log};
-use softgpu_spec::bus::PAGE_BYTES;
 use softgpu_spec::register::{fault, record};
 use softgpu_spec::{FenceCommand, LogSlot};
 
+use super::entry::Entry;
 use super::{Execution, Outcome};
 use crate::bus::Fault;
 use crate::device::SoftGpu;
 use crate::interrupt::Record;
 use crate::mmu::{Access, Target};
-use crate::order::Ordered;
 
 /// Pauses between two looks at a word: a look that meets the store that it looks for on its way holds that store up. With none a
 /// value takes a fifth longer from engine to engine, with three a tenth.
 const LOOK_PAUSES: u32 = 2;
 
 /// A signal whose words are found.
-struct Signal<'a> {
-    current: Target<'a>,
+pub(super) struct Signal<'a> {
+    pub(super) current: Target<'a>,
     monitored: Target<'a>,
     current_va: u64,
     value: u64,
-}
-
-/// Where an entry of a log goes, and what the command says of it.
-#[derive(Clone, Copy)]
-struct Entry<'a> {
-    handle: u32,
-    words: [Ordered<'a>; 4],
-    position: Ordered<'a>,
-    /// How many entries the header says there are.
-    entries: Ordered<'a>,
 }
 
 /// A signal that stands behind the wait at the head, ready to be given.
@@ -124,7 +113,7 @@ impl<'a> Execution<'a> {
     fn wait_over(&mut self, target: Target<'_>, value: u64, entry: Option<Entry<'_>>) -> Result<Outcome, Fault> {
         if let Some(entry) = entry {
             let observed = self.queue.observed.take().unwrap_or(0);
-            entry.write(value, log::WAIT_UNBLOCKED, observed, self.gpu.now());
+            entry.write(self.gpu, self.unit, [value, observed, self.gpu.now()], log::WAIT_UNBLOCKED);
             // The kernel, told of anything that comes behind, finds the entry announced.
             self.barrier();
         }
@@ -166,9 +155,14 @@ impl<'a> Execution<'a> {
                 return;
             }
             let now = self.gpu.now();
-            entry.iter().for_each(|entry| entry.write(waited, log::WAIT_UNBLOCKED, observed, now));
-            signal_entry.iter().for_each(|entry| entry.write(signal.value, log::SIGNAL_EXECUTED, 0, now));
+            entry
+                .iter()
+                .for_each(|entry| entry.write(self.gpu, self.unit, [waited, observed, now], log::WAIT_UNBLOCKED));
+            signal_entry
+                .iter()
+                .for_each(|entry| entry.write(self.gpu, self.unit, [signal.value, 0, now], log::SIGNAL_EXECUTED));
         });
+        self.face.counters.signals.add(1);
         self.tell(signal, exceeds);
         // Both are retired as if they were one.
         self.flight.words += words;
@@ -191,32 +185,35 @@ impl<'a> Execution<'a> {
             let (operation, operand) = (log::SIGNAL_EXECUTED, value);
             return slot.map_or(Ok(Outcome::Done), |slot| self.log(slot, operation, operand));
         }
-        let gpu = self.gpu;
+        let (gpu, unit) = (self.gpu, self.unit);
         let mut logged = Ok(());
         // A waiter for the value does not wait for its log: the log's words are found, and the clock is read, when the value is stored. A
         // log that is not there is a fault all the same, of this queue alone.
         let exceeds = exceeds(gpu, self.unit, &signal, || {
             if let Some(slot) = slot {
                 let entry = self.entry(slot);
-                logged = entry.map(|entry| entry.write(value, log::SIGNAL_EXECUTED, 0, gpu.now()));
+                logged = entry.map(|entry| entry.write(gpu, unit, [value, 0, gpu.now()], log::SIGNAL_EXECUTED));
             }
         });
+        self.face.counters.signals.add(1);
         self.tell(&signal, exceeds);
         // The waiters have been told, log or no log.
-        logged.map(|()| Outcome::Done)
+        logged?;
+        self.signals_behind();
+        Ok(Outcome::Done)
     }
 
     /// An entry for what was no signal and no wait, or changed nothing.
     // spec: sync §3.14
     pub(super) fn log(&mut self, slot: LogSlot, operation: u32, value: u64) -> Result<Outcome, Fault> {
-        self.entry(slot)?.write(value, operation, 0, self.gpu.now());
+        self.entry(slot)?.write(self.gpu, self.unit, [value, 0, self.gpu.now()], operation);
         self.barrier();
         Ok(Outcome::Done)
     }
 
     /// The words of a signal.
     #[inline(always)]
-    fn signal_of(&mut self, current_va: u64, monitored_va: u64, value: u64) -> Result<Signal<'a>, Fault> {
+    pub(super) fn signal_of(&mut self, current_va: u64, monitored_va: u64, value: u64) -> Result<Signal<'a>, Fault> {
         let current = self.word(current_va, Access::Write)?;
         let monitored = self.word(monitored_va, Access::Read)?;
         Ok(Signal { current, monitored, current_va, value })
@@ -224,7 +221,7 @@ impl<'a> Execution<'a> {
 
     /// The value is stored, the barrier put, and MonitoredValue loaded: interrupts for a CPU waiter, unparks queues, tells peers.
     #[inline(always)]
-    fn tell(&self, signal: &Signal<'_>, exceeds: bool) {
+    pub(super) fn tell(&self, signal: &Signal<'_>, exceeds: bool) {
         let &Signal { current, monitored, current_va, value } = signal;
         // The engine asks the CMP only where its own look said so.
         let interrupt = exceeds && self.ask_cmp(monitored, current, value);
@@ -233,7 +230,6 @@ impl<'a> Execution<'a> {
             Word::store(&self.gpu.ordered(self.unit, current), u64::MAX);
             self.barrier();
         }
-        self.face.counters.signals.add(1);
         self.gpu.trace(|| Observation::Signal { queue: self.queue.number, bus: current.site.bus(), value, interrupt });
         if interrupt {
             self.face.counters.interrupts_raised.add(1);
@@ -282,52 +278,12 @@ impl<'a> Execution<'a> {
         self.gpu.unpark_after_store(self.unit, target.site);
         Ok(Outcome::Done)
     }
-
-    /// The words of a log slot, found before anything is stored. Words inside one page are translated once.
-    #[inline(always)]
-    fn entry(&mut self, slot: LogSlot) -> Result<Entry<'a>, Fault> {
-        let [position, entries] =
-            self.words(slot.header_va, log::HEADER_BYTES, [log::POSITION_OFFSET, log::ENTRIES_OFFSET])?;
-        let fields = [log::entry::FENCE_VALUE, log::entry::HANDLE_AND_OPERATION, log::entry::OBSERVED, log::entry::END];
-        let words = self.words(slot.entry_va, log::ENTRY_BYTES, fields)?;
-        Ok(Entry { handle: slot.handle, words, position, entries })
-    }
-
-    /// Words of a piece of memory that an engine writes, by their offsets.
-    #[inline(always)]
-    fn words<const N: usize>(&mut self, va: u64, bytes: u64, offsets: [u64; N]) -> Result<[Ordered<'a>; N], Fault> {
-        let (gpu, unit) = (self.gpu, self.unit);
-        let first = self.word(va, Access::Write)?;
-        let one_page = va % PAGE_BYTES + bytes <= PAGE_BYTES;
-        let mut found = [gpu.ordered(unit, first); N];
-        for (place, offset) in found.iter_mut().zip(offsets) {
-            let target = if one_page {
-                let site = first.site.plus(offset);
-                Target { site, word: gpu.bus.write_word(site) }
-            } else {
-                self.word(va.wrapping_add(offset), Access::Write)?
-            };
-            *place = gpu.ordered(unit, target);
-        }
-        Ok(found)
-    }
 }
 
 /// Value, log, barrier, question, in this order. Whether the value exceeds what is monitored.
 // spec: sync §3.7, sync §3.9
 #[inline(always)]
-fn exceeds(gpu: &SoftGpu, unit: Unit, signal: &Signal<'_>, log: impl FnOnce()) -> bool {
+pub(super) fn exceeds(gpu: &SoftGpu, unit: Unit, signal: &Signal<'_>, log: impl FnOnce()) -> bool {
     let (current, monitored) = (gpu.ordered(unit, signal.current), gpu.ordered(unit, signal.monitored));
     fence::signal(|| gpu.barrier(unit), &current, &monitored, signal.value, log)
-}
-
-impl Entry<'_> {
-    /// Writes the entry and then advances the header, by one word. There is no barrier between: the reader has the entries committed
-    /// before it looks at them. The caller puts one behind the header.
-    // spec: sync §3.14
-    fn write(&self, value: u64, operation: u32, observed: u64, end: u64) {
-        let handle_and_operation = u64::from(self.handle) | u64::from(operation) << 32;
-        let next = log::advanced(Word::load(&self.position), Word::load(&self.entries));
-        log::write_entry(&self.words, &self.position, [value, handle_and_operation, observed, end], next);
-    }
 }

@@ -13,6 +13,7 @@ mod preemption;
 mod resets;
 mod rig;
 mod rings;
+mod runs;
 mod scheduling_log;
 mod seals;
 mod sharing;
