@@ -27,6 +27,7 @@ use crate::slab::{DeviceId, SpaceId};
 mod check;
 mod division;
 mod group;
+mod over;
 mod watch;
 
 pub use group::{SegmentGroup, VideoMemoryInfo};
@@ -103,6 +104,10 @@ pub(crate) struct Processes {
     processes: BTreeMap<SpaceId, Process>,
     /// By group: the processes that need something of it, or have reserved some.
     claims: [BTreeSet<SpaceId>; 2],
+    /// By group: the needs of all processes together.
+    needs: [u64; 2],
+    /// How many budgets are capped.
+    caps: usize,
     watch: BudgetWatch,
 }
 
@@ -110,7 +115,7 @@ impl Processes {
     /// No process yet, on an adapter whose groups hold so many bytes.
     pub fn new(group_bytes: [u64; 2]) -> Self {
         let (processes, claims, watch) = (BTreeMap::new(), Default::default(), BudgetWatch::default());
-        Processes { group_bytes, processes, claims, watch }
+        Processes { group_bytes, processes, claims, needs: [0; 2], caps: 0, watch }
     }
 
     /// A process comes to the adapter.
@@ -128,6 +133,7 @@ impl Processes {
         let needs = gone.groups.map(|group| group.need);
         debug_assert_eq!(needs, [0; 2], "{space:?} has no device, and they need something");
         self.claims.iter_mut().for_each(|claims| _ = claims.remove(&space));
+        self.caps -= gone.groups.iter().filter(|group| group.cap.is_some()).count();
         self.watch.look_again();
     }
 
@@ -184,7 +190,8 @@ impl Processes {
 
     /// Caps a process's budget; `None` lifts the cap.
     pub fn set_cap(&mut self, space: SpaceId, group: SegmentGroup, cap: Option<u64>) {
-        self.process_mut(space).groups[group as usize].cap = cap;
+        let before = std::mem::replace(&mut self.process_mut(space).groups[group as usize].cap, cap);
+        self.caps = self.caps + usize::from(cap.is_some()) - usize::from(before.is_some());
         self.watch.look_again();
     }
 
@@ -216,6 +223,8 @@ impl Processes {
         assert!(add || bytes <= before, "{bytes} bytes leave the lists of {space:?}, which need {before}");
         let now = if add { before + bytes } else { before - bytes };
         *need = now;
+        let needs = &mut self.needs[group as usize];
+        *needs = *needs - before + now;
         self.watch.moved(bytes);
         if before == 0 || now == 0 {
             self.note_claim(space, group);
@@ -258,35 +267,6 @@ impl Processes {
     /// Whether no budget can have changed by a step since all were told.
     pub fn is_still(&self) -> bool {
         self.watch.is_still()
-    }
-
-    /// The processes that are to be asked to trim to their budgets now, each with the bytes that it is to trim; one that was
-    /// asked within the policy's pause is not asked again.
-    // spec: memory §5.4
-    pub fn due_trims(&mut self, now_ns: u64, policy: &Policy) -> Vec<(SpaceId, u64)> {
-        let over: Vec<(SpaceId, u64)> = self.spaces().map(|space| (space, self.bytes_over_budget(space))).collect();
-        let mut asked = Vec::new();
-        for (space, over) in over {
-            let last = &mut self.process_mut(space).asked_ns;
-            if over == 0 {
-                *last = None;
-            } else if last.is_none_or(|at| now_ns >= at.saturating_add(policy.trim_retry_ns)) {
-                *last = Some(now_ns);
-                asked.push((space, over));
-            }
-        }
-        asked
-    }
-
-    /// Whether the lists of any process exceed its budgets.
-    pub fn any_over_budget(&self) -> bool {
-        self.spaces().any(|space| self.bytes_over_budget(space) > 0)
-    }
-
-    /// Bytes by which a process's lists exceed its budgets.
-    pub fn bytes_over_budget(&self, space: SpaceId) -> u64 {
-        let over = |group| self.need(space, group).saturating_sub(self.budget_bytes(space, group));
-        over(SegmentGroup::Local) + over(SegmentGroup::NonLocal)
     }
 
     /// Bytes that a group can hold.
@@ -370,11 +350,6 @@ impl Processes {
         // Divided first: a capacity in bytes times 100 could leave 64 bits.
         let part = self.group_bytes(group) / 100 * policy.reservable_percent;
         (part / PAGE_BYTES * PAGE_BYTES).saturating_sub(taken)
-    }
-
-    /// Whether a process's lists exceed a budget, if another process needed so many bytes more.
-    pub fn is_over_budget(&self, space: SpaceId, group: SegmentGroup, more: Option<(SpaceId, u64)>) -> bool {
-        self.need(space, group) > self.budget_beside(space, group, more)
     }
 
     fn process_mut(&mut self, space: SpaceId) -> &mut Process {

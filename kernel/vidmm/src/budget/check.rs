@@ -28,9 +28,21 @@ impl Processes {
             if reserved > whole {
                 return Err(format!("{reserved} of {whole} bytes {group:?} are reserved"));
             }
+            let needed: u64 = self.processes.values().map(|process| process.groups[group as usize].need).sum();
+            if needed != self.needs[group as usize] {
+                return Err(format!(
+                    "all need {needed} bytes {group:?}, and {} are counted",
+                    self.needs[group as usize]
+                ));
+            }
             if let Some(space) = self.claims[group as usize].iter().find(|space| !self.knows(**space)) {
                 return Err(format!("{space:?} claims of {group:?}, and is no process"));
             }
+        }
+        let groups = self.processes.values().flat_map(|process| process.groups);
+        let capped = groups.filter(|group| group.cap.is_some()).count();
+        if capped != self.caps {
+            return Err(format!("{capped} budgets are capped, and {} are counted", self.caps));
         }
         Ok(())
     }
@@ -54,5 +66,6 @@ impl Processes {
     #[cfg(test)]
     pub(crate) fn miscount(&mut self, space: SpaceId) {
         self.process_mut(space).groups[0].need += 1;
+        self.needs[0] += 1;
     }
 }
