@@ -137,9 +137,11 @@ impl Foresight {
         for item in list {
             self.subjects.used(process, item);
         }
+        self.foresee_if_pressed();
         let surprising = list.iter().any(|item| self.recall.is_surprising(process, item.key));
         self.recall.used(process, list, &self.subjects, self.account.room());
         self.front.keep(self.recall.kept_max());
+        let surprising = if self.recall.foresees() { surprising } else { !self.recall.came_as_foreseen() };
         self.front.used(self.recall.latest(), list, surprising);
         match self.recall.ahead() {
             Some(ahead) => self.front.advance(&ahead),
@@ -163,11 +165,15 @@ impl Foresight {
                 self.experts.written(ended.key);
             }
             self.recall.ended(ended.key, ended.written);
-            self.stand(ended.key);
+            if self.recall.foresees() {
+                self.stand(ended.key);
+            }
             let since = self.account.ended(ended.key, ended.written);
             self.account.placed(ended.key, self.place_of(ended.key, since));
             self.front.ended(ended.key);
-            self.settle(ended.key);
+            if self.recall.foresees() {
+                self.settle(ended.key);
+            }
         }
     }
 
@@ -175,6 +181,14 @@ impl Foresight {
         self.front.resize(pages);
         self.account.resize(pages);
         self.experts.resize(pages);
+        self.foresee_if_pressed();
+    }
+
+    /// What all lists have named does not fit any more: from now on there are victims, and what is foreseen counts.
+    fn foresee_if_pressed(&mut self) {
+        if self.subjects.named() > self.account.room() {
+            self.recall.foresee_from_now_on();
+        }
     }
 
     fn moved(&mut self, moved: &Moved) {
@@ -182,7 +196,12 @@ impl Foresight {
         self.subjects.moved(moved);
         self.account.moved(moved);
         self.front.moved(moved, before);
-        self.settle(moved.key);
+        if moved.resident < before {
+            self.recall.foresee_from_now_on();
+        }
+        if self.recall.foresees() {
+            self.settle(moved.key);
+        }
     }
 
     /// The front hears what has become of an allocation.
@@ -260,11 +279,11 @@ mod tests {
 
     #[test]
     fn of_a_process_that_has_ended_nothing_is_left_but_what_others_share() {
-        let mut foresight = Foresight::new(64);
+        let mut foresight = Foresight::new(8);
         for _ in 0..8 {
             (0..3).for_each(|slot| operation(&mut foresight, 1, &[slot]));
         }
-        let unknown = Foresight::new(64).place_of(Key::new(0, 0), 9);
+        let unknown = Foresight::new(8).place_of(Key::new(0, 0), 9);
         assert!(foresight.place_of(Key::new(0, 0), 9) < unknown, "a forecast");
         assert_eq!((foresight.footprint(1), foresight.report().streams.len()), (9, 1));
         foresight.hear(Event::Died { key: Key::new(1, 0) });
@@ -272,7 +291,8 @@ mod tests {
         foresight.hear(Event::Gone { process: 1 });
         assert_eq!(foresight.changed(), Some(Key::new(0, 0)), "the shared one is ranked anew");
         assert_eq!((foresight.changed(), foresight.place_of(Key::new(0, 0), 9)), (None, unknown));
-        assert_eq!((foresight.footprint(1), foresight.report().streams), (0, Vec::new()));
+        let streams = foresight.report().streams;
+        assert_eq!((foresight.footprint(1), streams.len(), streams[0].ended), (0, 1, true), "{streams:?}");
         operation(&mut foresight, 1, &[0]);
         let stream = foresight.report().streams[0];
         assert_eq!((foresight.footprint(1), stream.operations, stream.repeats_after), (3, 1, None));

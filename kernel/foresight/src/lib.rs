@@ -27,7 +27,7 @@
 //! VidMm asks:
 //! - [`Foresight::place_of`] for the time part of a victim's rank. The least place goes first. The answer for an allocation changes only
 //!   with an `Ended` that names it, and when [`Foresight::changed`] hands it out (`standing`): VidMm ranks anew at these two.
-//!   While nothing is known a place is the time that VidMm gives, so the order is LRU's to the page.
+//!   While nothing is known, and while everything that was named fits, a place is the time that VidMm gives, so the order is LRU's to the page.
 //! - [`Foresight::changed`] until it says `None`, after each `Used`, each `Order` and each `Gone`.
 //! - [`Foresight::victim`] before each victim out of a tier of the lazily evicted: how many of its pages may go, or which other allocation
 //!   loses instead, because the account of losses forbids to deviate further from LRU. VidMm says with

@@ -8,6 +8,8 @@
 //!
 //! What has no twin but outlives steps is looked for in its own past: its first use behind the operation that is repeated.
 
+use std::collections::VecDeque;
+
 use crate::ahead::{Ahead, Expected};
 use crate::event::{Item, Key, Turn};
 use crate::follow::Heard;
@@ -38,6 +40,8 @@ const PLANS: u32 = 3;
 
 /// A stream that has named nothing for so many operations of the segment is silent: whether it repeats says nothing of the others.
 const SILENT_AFTER: u64 = 1024;
+/// Streams of ended processes that are reported on.
+const ENDED_MAX: usize = 64;
 
 /// All streams of a segment.
 #[derive(Debug, Default)]
@@ -50,6 +54,10 @@ pub(crate) struct Recall {
     latest: usize,
     /// Allocations whose forecasts have changed otherwise than by their use.
     renewed: Vec<Key>,
+    /// False as long as everything has fitted: operations are remembered and followed, and nothing is foreseen of them.
+    foresees: bool,
+    /// What was known of the streams whose processes have ended last, the latest last.
+    ended: VecDeque<StreamReport>,
 }
 
 impl Recall {
@@ -67,6 +75,9 @@ impl Recall {
         let Stream { history, follow, .. } = &mut self.streams[index];
         let heard = follow.hear(history, op);
         self.streams[index].as_foreseen = matches!(heard, Heard::AsForeseen | Heard::Adopted);
+        if !self.foresees {
+            return;
+        }
         let Stream { history, follow, .. } = &self.streams[index];
         let Some(offset) = follow.offset() else {
             if heard == Heard::Lost {
@@ -104,6 +115,10 @@ impl Recall {
     /// A process has ended: its stream is empty from now on, and another process's next. Answers with its index.
     pub(crate) fn gone(&mut self, process: u32) -> Option<u32> {
         let index = self.index_of(process)?;
+        if self.ended.len() == ENDED_MAX {
+            self.ended.pop_front();
+        }
+        self.ended.extend(known_of(&self.streams[index]).map(|known| StreamReport { ended: true, ..known }));
         self.streams[index] = Stream::new(None, self.heard, KEPT_MIN);
         // CAST: as many streams as processes.
         self.trails.forget_stream(index as u32, |key| self.renewed.push(key));
@@ -171,7 +186,7 @@ impl Recall {
 
     /// What is ahead of the stream whose operation was heard last, if that came as foreseen.
     pub(crate) fn ahead(&self) -> Option<Ahead<'_>> {
-        let stream = self.streams.get(self.latest).filter(|stream| stream.as_foreseen)?;
+        let stream = self.streams.get(self.latest).filter(|stream| self.foresees && stream.as_foreseen)?;
         let (offset, op) = (stream.follow.offset()?, stream.history.operations() - 1);
         Some(Ahead::new(self.latest(), (op, offset), &stream.history))
     }
@@ -190,16 +205,11 @@ impl Recall {
         Some(Expected { stream: trail.stream, last, forecast: trail.forecast })
     }
 
-    /// What is known of each stream.
+    /// What is known of each stream: of the living by process, then of those that have ended last.
     pub(crate) fn report(&self) -> Vec<StreamReport> {
-        let report = |stream: &Stream| {
-            let process = stream.process?;
-            let (followed, slips, lost) = stream.follow.counts();
-            let (operations, repeats_after) = (stream.history.operations(), stream.follow.offset());
-            Some(StreamReport { process, operations, repeats_after, followed, slips, lost })
-        };
-        let mut all: Vec<StreamReport> = self.streams.iter().filter_map(report).collect();
+        let mut all: Vec<StreamReport> = self.streams.iter().filter_map(known_of).collect();
         all.sort_by_key(|stream| stream.process);
+        all.extend(&self.ended);
         all
     }
 
@@ -248,7 +258,8 @@ impl Recall {
                 history.repeats(number, *twin);
             }
             let key = history.used(number).expect("its operation is kept").key;
-            let trail = self.trails.get_mut(key).expect("it has just been used");
+            // Where forecasts begin behind the operation, it may have died since, or another stream may have used it.
+            let Some(trail) = self.trails.get_mut(key).filter(|trail| trail.stream as usize == index) else { continue };
             (trail.forecast, trail.awaits) = match twin {
                 Some(twin) => after_twin(history, *twin, offset),
                 None if trail.born <= op - offset => from_own_past(history, trail, op - offset, offset),
@@ -329,6 +340,14 @@ impl Recall {
     }
 }
 
+/// What is known of a stream; `None`: it is no process's.
+fn known_of(stream: &Stream) -> Option<StreamReport> {
+    let process = stream.process?;
+    let (followed, slips, lost) = stream.follow.counts();
+    let (operations, repeats_after) = (stream.history.operations(), stream.follow.offset());
+    Some(StreamReport { process, ended: false, operations, repeats_after, followed, slips, lost })
+}
+
 /// What comes after a use whose twin this is; and the past use that the next one repeats.
 fn after_twin(history: &History, twin: u64, offset: u64) -> (Forecast, Option<u64>) {
     match history.next(twin) {
@@ -360,5 +379,6 @@ fn place_of(trail: &Trail, stream: &Stream, dirty: bool, pages: u64) -> u64 {
     place::of(trail.forecast, (dirty, pages, out), (stream.base, used), stream.order)
 }
 
+mod pressure;
 #[cfg(test)]
 mod tests;

@@ -22,6 +22,8 @@ impl Flow {
 pub struct StreamReport {
     /// The process.
     pub process: u32,
+    /// Whether it has ended: its number may be another one's by now.
+    pub ended: bool,
     /// Operations heard.
     pub operations: u64,
     /// How many operations ago the same happened, while it is known.
@@ -54,7 +56,7 @@ pub struct Loss {
 /// Planned against actual.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// By process, ascending.
+    /// Of the living by process, ascending; then of those that have ended last, the latest last.
     pub streams: Vec<StreamReport>,
     /// What was copied.
     pub actual: Flow,

@@ -3,8 +3,9 @@
 /// The newest entries of a sequence.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
-    /// As long as a power of two, or empty; the entry of number `n` is at `n` modulo the length.
+    /// In order from the entry of number `base`, until as many are kept as may be; from then on the next one takes the oldest one's place.
     entries: Vec<T>,
+    base: u64,
     /// Number of the oldest entry that is kept.
     start: u64,
     /// Number of the next entry.
@@ -17,17 +18,19 @@ impl<T: Copy> Ring<T> {
     /// An empty one that keeps at most so many, a power of two.
     pub(crate) fn new(kept_max: usize) -> Ring<T> {
         assert!(kept_max.is_power_of_two(), "numbers are masked");
-        Ring { entries: Vec::new(), start: 0, end: 0, kept_max }
+        Ring { entries: Vec::new(), base: 0, start: 0, end: 0, kept_max }
     }
 
     /// Keeps at most so many from now on, a power of two: the oldest fall out.
     pub(crate) fn keep(&mut self, kept_max: usize) {
         assert!(kept_max.is_power_of_two(), "numbers are masked");
-        self.kept_max = kept_max;
-        if self.entries.len() > kept_max {
+        let in_order = self.base == self.start && self.entries.len() <= kept_max;
+        if !in_order {
             self.start = self.start.max(self.end.saturating_sub(kept_max as u64));
-            self.rebuild(kept_max, self.entries[0]);
+            self.entries = (self.start..self.end).map(|number| self.entries[self.index(number)]).collect();
+            self.base = self.start;
         }
+        self.kept_max = kept_max;
     }
 
     /// The number that the next entry gets.
@@ -42,14 +45,14 @@ impl<T: Copy> Ring<T> {
 
     /// Appends; the oldest falls out if it is full.
     pub(crate) fn push(&mut self, entry: T) {
-        let length = self.entries.len();
-        if self.kept() == length && length < self.kept_max {
-            self.grow(entry);
+        if self.entries.len() < self.kept_max {
+            self.entries.push(entry);
+        } else {
+            let index = self.index(self.end);
+            self.entries[index] = entry;
         }
-        let index = self.index(self.end);
-        self.entries[index] = entry;
         self.end += 1;
-        self.start = self.start.max(self.end.saturating_sub(self.entries.len() as u64));
+        self.start = self.start.max(self.end.saturating_sub(self.kept_max as u64));
     }
 
     /// The entry of a number, if it is kept.
@@ -63,27 +66,9 @@ impl<T: Copy> Ring<T> {
         Some(&mut self.entries[index])
     }
 
-    fn kept(&self) -> usize {
-        // CAST: no more than the entries.
-        (self.end - self.start) as usize
-    }
-
     fn index(&self, number: u64) -> usize {
-        // CAST: masked below the length, which is a power of two.
-        (number & (self.entries.len() as u64 - 1)) as usize
-    }
-
-    fn grow(&mut self, filler: T) {
-        self.rebuild((self.entries.len() * 2).max(64).min(self.kept_max), filler);
-    }
-
-    fn rebuild(&mut self, length: usize, filler: T) {
-        let mut entries = vec![filler; length];
-        for number in self.start..self.end {
-            // CAST: masked below the length.
-            entries[(number & (length as u64 - 1)) as usize] = self.entries[self.index(number)];
-        }
-        self.entries = entries;
+        // CAST: masked below the most that are kept, a power of two.
+        ((number - self.base) & (self.kept_max as u64 - 1)) as usize
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Subject {
 pub(crate) struct Subjects {
     slots: Vec<Option<Subject>>,
     resident: u64,
+    /// Pages of those that are here, resident or not.
+    named: u64,
     /// Pages of the living ones of each process.
     footprints: Vec<(u32, u64)>,
 }
@@ -50,9 +52,11 @@ impl Subjects {
         }
         let Item { key, pages, kind, has_content } = *item;
         if let Some(before) = self.slots[slot] {
+            self.named -= if before.here { before.pages } else { 0 };
             self.leave(&before);
         }
         *self.footprint_of(process) += pages;
+        self.named += pages;
         let process = Some(process);
         let subject = self.slots[slot].get_or_insert(Subject {
             key,
@@ -94,9 +98,11 @@ impl Subjects {
     /// It is no subject until it is used again.
     pub(crate) fn elsewhere(&mut self, key: Key) {
         if let Some(subject) = self.get_mut(key) {
+            let pages = if subject.here { subject.pages } else { 0 };
             (subject.here, subject.dirty) = (false, 0);
             let resident = std::mem::take(&mut subject.resident);
             self.resident -= resident;
+            self.named -= pages;
         }
     }
 
@@ -110,6 +116,7 @@ impl Subjects {
     fn forget(&mut self, slot: usize) {
         if let Some(subject) = self.slots[slot].take() {
             self.resident -= subject.resident;
+            self.named -= if subject.here { subject.pages } else { 0 };
             self.leave(&subject);
         }
     }
@@ -147,6 +154,11 @@ impl Subjects {
         self.resident
     }
 
+    /// Pages of those that are here, resident or not: what room they would need all together.
+    pub(crate) fn named(&self) -> u64 {
+        self.named
+    }
+
     /// The living ones, by slot.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Subject> {
         self.slots.iter().flatten()
@@ -162,6 +174,10 @@ impl Subjects {
         }
         if sum != self.resident {
             return Err(Broken(format!("{sum} pages are resident, and {} counted", self.resident)));
+        }
+        let named: u64 = self.iter().filter(|subject| subject.here).map(|subject| subject.pages).sum();
+        if named != self.named {
+            return Err(Broken(format!("{named} pages are here, and {} counted", self.named)));
         }
         for &(process, counted) in &self.footprints {
             let of = self.iter().filter(|subject| subject.process == Some(process));

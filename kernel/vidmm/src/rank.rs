@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use wddm_types::SegmentId;
 
 use crate::budget::ProcessPriority;
-use crate::slab::AllocationId;
+use crate::slab::{AllocationId, Key as _};
 
 /// How many degrees of protection there are.
 pub(crate) const BANDS: usize = 3;
@@ -104,9 +104,9 @@ impl Victims {
 
     /// The lazily evicted, in order.
     pub fn lazily_evicted(&self) -> impl Iterator<Item = AllocationId> + '_ {
-        let least = Rank { tier: lazy_tier(ProcessPriority::Background), priority: 0, time: 0 };
-        let lazy = self.order.iter().skip_while(move |(rank, _)| *rank < least);
-        lazy.filter(|(rank, _)| is_lazy(rank.tier)).map(|&(_, id)| id)
+        let first_of = |tier| (Rank { tier, priority: 0, time: 0 }, AllocationId::new(0, 0));
+        let tiers = (lazy_tier(ProcessPriority::Background)..TIERS).filter(|tier| is_lazy(*tier));
+        tiers.flat_map(move |tier| self.order.range(first_of(tier)..first_of(tier + 1))).map(|&(_, id)| id)
     }
 
     /// Pages of victims up to and including a tier.

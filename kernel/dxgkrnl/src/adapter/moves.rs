@@ -136,7 +136,7 @@ impl Adapter {
     pub fn plans(&self) -> Vec<(SegmentId, PlanReport)> {
         let mut plans: Vec<(SegmentId, PlanReport)> = self.vidmm.plan_reports().collect();
         for stream in plans.iter_mut().flat_map(|(_, report)| &mut report.streams) {
-            let space = self.vidmm.space_numbered(stream.process);
+            let space = self.vidmm.space_numbered(stream.process).filter(|_| !stream.ended);
             stream.process = space.map_or(0, |space| self.process_in(space));
         }
         plans

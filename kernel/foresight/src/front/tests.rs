@@ -7,6 +7,7 @@ use crate::history::History;
 /// Process 2 uses slot 4 once, then process 1 repeats slots 0 to 3. Each slot has 100 pages, all resident.
 fn two_streams() -> (Subjects, Recall, Front) {
     let (mut subjects, mut recall, mut front) = (Subjects::default(), Recall::default(), Front::new(1 << 16));
+    recall.foresee_from_now_on();
     let mut operation = |process, slot| {
         let item = Item { key: Key::new(slot, 0), pages: 100, kind: 0, has_content: true };
         subjects.used(process, &item);

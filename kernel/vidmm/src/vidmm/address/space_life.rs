@@ -34,6 +34,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if self.processes.knows(space) {
             self.processes.end(space);
         }
+        self.foresee_gone(space);
         let mut batch = self.works.begin();
         for run in self.spaces[space].shown_runs() {
             self.conceal(space, run, &mut batch);

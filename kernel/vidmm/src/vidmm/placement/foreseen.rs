@@ -17,7 +17,8 @@ use crate::slab::{AllocationId, DeviceId, Key, SpaceId};
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// Planned against actual, of each memory segment whose evictions are planned. A stream's process is that of [`VidMm::space_numbered`].
+    /// Planned against actual, of each memory segment whose evictions are planned. The process of a stream that has not ended is that of
+    /// [`VidMm::space_numbered`].
     pub fn plan_reports(&self) -> impl Iterator<Item = (SegmentId, Report)> + '_ {
         self.foreseen.planned().iter().filter_map(|segment| Some((segment, self.foreseen.of(segment)?.report())))
     }
@@ -147,6 +148,14 @@ impl<F: Copy + Eq> VidMm<F> {
     /// How often lists name an allocation, without the evicts that wait.
     pub(crate) fn times_listed(&self, id: AllocationId) -> u64 {
         self.allocations[id].holders.iter().map(|device| self.devices.count(*device, id)).sum()
+    }
+
+    /// A process's space ends, behind all that it had: its stream ends, and its number may be another one's from now on.
+    pub(crate) fn foresee_gone(&mut self, space: SpaceId) {
+        for segment in self.foreseen.planned().iter() {
+            self.foreseen.hear(segment, Event::Gone { process: space.parts().0 });
+            self.rank_changed(segment);
+        }
     }
 
     /// An allocation's owner destroys it: it is no subject from now on, whatever becomes of its pages.

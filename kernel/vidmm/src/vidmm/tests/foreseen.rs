@@ -155,3 +155,20 @@ fn the_account_asks_only_for_what_may_go_instead() {
     let after = mm.foreseen.of(VRAM).expect("planned").report().loss.followed;
     assert_eq!((asked, after), ((low, 8), before), "nothing that may not go is counted as gone");
 }
+
+#[test]
+fn of_a_process_that_has_ended_the_planner_keeps_a_report_and_no_stream() {
+    let (mm, space, device) = with_device(64);
+    let mut mm = planned(mm);
+    let content = create(&mut mm, device, 40, &[VRAM]);
+    makes(&mut mm, device, &[content]);
+    evicts(&mut mm, device, &[content]);
+    let streams = |mm: &Mm| mm.plan_reports().next().expect("planned").1.streams;
+    assert_eq!(streams(&mm).iter().map(|stream| stream.ended).collect::<Vec<_>>(), [false]);
+    let _ = mm.destroy_allocation(content, &[]);
+    mm.destroy_device(device, &[]);
+    let _ = mm.destroy_space(space);
+    let ended = streams(&mm);
+    assert_eq!((ended.len(), ended[0].ended, ended[0].operations), (1, true, 1), "{ended:?}");
+    assert_eq!(mm.foreseen.footprint(space.parts().0), 0);
+}
