@@ -192,7 +192,7 @@ impl Adapter {
                 return self.displays.are_there();
             }
             SettleStep::WatchForDisplays => {
-                if self.display_need().is_some() {
+                if !self.memory.ring.owes_no_progress() && self.display_need().is_some() {
                     self.watch_progress(cx);
                 }
             }

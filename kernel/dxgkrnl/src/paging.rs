@@ -256,6 +256,11 @@ impl PagingRing {
         self.building.push_back(work);
     }
 
+    /// Whether no work is with the hardware or to be built: then the ring makes no progress that the kernel could wait for.
+    pub fn owes_no_progress(&self) -> bool {
+        self.submitted.is_empty() && self.building.is_empty()
+    }
+
     /// Whether works are with the hardware.
     pub fn has_submitted(&self) -> bool {
         !self.submitted.is_empty()

@@ -229,8 +229,8 @@ impl Processes {
         if before == 0 || now == 0 {
             self.note_claim(space, group);
         }
-        let claims = self.claims[group as usize].contains(&space);
-        debug_assert!(claims || now == 0, "{space:?} needs {now} bytes {group:?}, and is not looked at");
+        let claims = || self.claims[group as usize].contains(&space);
+        debug_assert!(now == 0 || claims(), "{space:?} needs {now} bytes {group:?}, and is not looked at");
     }
 
     /// The budgets that changed since the last call, by more than the policy's step.

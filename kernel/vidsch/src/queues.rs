@@ -124,6 +124,10 @@ impl<P, F: Copy + Ord> Queues<P, F> {
     /// `submit`, `waited`, `completed`, `resume`.
     // spec: sync §3.7, §3.8, §4.1
     pub fn next(&mut self, queue: QueueId) -> Option<Step<P, F>> {
+        // The caller asks in every turn, and nothing is due on a queue that holds no packet.
+        if self.queue(queue).held() == 0 {
+            return None;
+        }
         self.change(queue, Queue::next)
     }
 
@@ -241,6 +245,15 @@ impl<P, F: Copy + Ord> Queues<P, F> {
             (1.., 0) => drop(self.holding.remove(&id)),
             _ => {}
         }
+        // Without the assertions nothing is looked up for them.
+        if cfg!(debug_assertions) {
+            self.assert_known(id);
+        }
+        result
+    }
+
+    fn assert_known(&self, id: QueueId) {
+        let queue = self.queue(id);
         queue.assert_sound();
         let (held, known) = (queue.held(), self.holding.contains(&id));
         debug_assert_eq!(held > 0, known, "{id:?} holds {held} packets, and is known otherwise");
@@ -250,7 +263,6 @@ impl<P, F: Copy + Ord> Queues<P, F> {
             owned.is_none_or(|all| unfinished <= all),
             "{unfinished} packets on {id:?}, and {owned:?} of all queues of its owner"
         );
-        result
     }
 }
 

@@ -28,29 +28,32 @@ use crate::number::{PacketContextNumber, QueueNumber};
 impl Adapter {
     /// A turn is over: whose work each node has from now on.
     pub(super) fn meter_nodes(&mut self, cx: &Cx<'_>) {
-        let mut has: Vec<Vec<ProcessId>> = vec![Vec::new(); self.driver.nodes().len()];
+        // Most turns end with nothing on any node, and make no list then.
+        let mut has: Vec<(NodeId, ProcessId)> = Vec::new();
         if !self.life.has_stopped() {
             for (_, queue) in self.queues.iter() {
                 let unfinished = |last: u64| self.sync.current_value(cx.memory, queue.progress) < last;
                 if queue.counted_ns.is_none() && unfinished(queue.feed.last_started()) {
                     let process = self.owners.process_of(queue.device);
-                    let node = usize::from(self.queues[queue.context].node.0);
-                    if !has[node].contains(&process) {
-                        has[node].push(process);
+                    let one = (self.queues[queue.context].node, process);
+                    if !has.contains(&one) {
+                        has.push(one);
                     }
                 }
             }
             if self.memory.ring.kmd_queue().is_some() && self.memory.ring.counted_ns().is_none() && self.is_paging(cx) {
-                has[usize::from(self.paging_node().0)].push(ProcessId::SYSTEM);
+                has.push((self.paging_node(), ProcessId::SYSTEM));
             }
             for (node, front) in self.packet_fronts() {
                 let of = |context: PacketContextNumber| self.owners.process_of(self.packets[context].device);
-                has[usize::from(node.0)].push(front.map_or(ProcessId::SYSTEM, of));
+                has.push((node, front.map_or(ProcessId::SYSTEM, of)));
             }
         }
-        for (node, has) in has.into_iter().enumerate() {
+        for node in 0..self.driver.nodes().len() {
             // CAST: at most 64 nodes.
-            self.tally.pass(NodeId(node as u16), cx.now_ns, has);
+            let node = NodeId(node as u16);
+            let of_node = has.iter().filter(|(of, _)| *of == node).map(|(_, process)| *process);
+            self.tally.pass(node, cx.now_ns, of_node.collect());
         }
     }
 

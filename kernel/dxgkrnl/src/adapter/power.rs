@@ -106,11 +106,10 @@ impl Adapter {
     /// Stops the driver of an adapter that PnP has stopped, once no process has anything there.
     // spec: memory §8.4
     pub fn stop_driver_behind_last(&mut self, cx: &Cx<'_>) {
-        let named = self.memory.allocations.resource_bodies().next().is_some();
         if self.life.owes_driver_stop()
             && self.owners.devices().next().is_none()
             && self.memory.allocations.none_wait()
-            && !named
+            && self.memory.allocations.resource_bodies().next().is_none()
         {
             self.life.driver_stopped();
             let (mut driver, mut host) = self.driver.with_host(cx);

@@ -115,6 +115,10 @@ impl Adapter {
                 None => break,
             }
         }
+        // Most turns find the ring so.
+        if self.memory.ring.is_at_rest() {
+            return;
+        }
         let built = self.build_buffers(cx).and_then(|()| self.clear_slots(cx));
         self.heed(cx, built);
         self.run_deferred(cx);

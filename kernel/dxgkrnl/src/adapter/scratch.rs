@@ -57,7 +57,7 @@ impl Adapter {
     /// Empties the slots that the ring is past, so that a stray access is seen.
     // spec: memory §3.4 operation 22
     pub(super) fn clear_slots(&mut self, cx: &Cx<'_>) -> Result<(), Breach> {
-        if self.life.has_stopped() {
+        if self.life.has_stopped() || !self.memory.ring.scratch_shows_any() {
             return Ok(());
         }
         let reached = self.ring_progress(cx);

@@ -170,6 +170,12 @@ impl PagingRing {
         self.deferred.pop(if is_over { u64::MAX } else { shown })
     }
 
+    /// Whether the ring has nothing to be built, carried out, cleared or waited for, whatever the hardware does.
+    pub fn is_at_rest(&self) -> bool {
+        let defers = !self.deferred.all.is_empty() || self.deferred.clears;
+        self.owes_no_progress() && !defers && !self.scratch_shows_any()
+    }
+
     /// How far the hardware has got, and what it has moved is shown.
     pub fn shown(&self) -> u64 {
         self.last_done.saturating_sub(u64::from(self.shows()))

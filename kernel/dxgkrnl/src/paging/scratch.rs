@@ -21,6 +21,8 @@ pub type Shown = Vec<(SegmentId, PageRun)>;
 pub(super) struct Scratch {
     slots: Vec<Slot>,
     next: usize,
+    /// Some of them show something.
+    shows: bool,
 }
 
 struct Slot {
@@ -60,6 +62,13 @@ impl Scratch {
         for slot in &mut self.slots {
             (slot.busy_until, slot.shows) = (0, [Pages::ZERO; 2]);
         }
+        self.shows = false;
+    }
+}
+
+impl Slot {
+    fn shows_any(&self) -> bool {
+        self.shows.iter().any(|pages| !pages.is_zero())
     }
 }
 
@@ -89,6 +98,7 @@ impl PagingRing {
         scratch.next = (borrowed.slot + 1) % scratch.slots.len();
         let slot = &mut scratch.slots[borrowed.slot];
         (slot.shows, slot.used, slot.busy_until) = (shows, true, u64::MAX);
+        scratch.shows |= slot.shows_any();
         self.building[0].progress.borrowed = Some(borrowed);
     }
 
@@ -97,11 +107,17 @@ impl PagingRing {
         self.scratch.slots[borrowed.slot].busy_until = progress_value;
     }
 
+    /// Whether any slot shows something.
+    pub fn scratch_shows_any(&self) -> bool {
+        let shows = || self.scratch.slots.iter().any(Slot::shows_any);
+        debug_assert_eq!(self.scratch.shows, shows(), "what the slots show is known otherwise");
+        self.scratch.shows
+    }
+
     /// The slots that the ring is past and that show something still.
     pub fn slots_past(&self, progress: u64) -> Vec<usize> {
         let slots = self.scratch.slots.iter().enumerate();
-        let shows = |slot: &Slot| slot.shows.iter().any(|pages| !pages.is_zero());
-        slots.filter(|(_, slot)| slot.busy_until <= progress && shows(slot)).map(|(index, _)| index).collect()
+        slots.filter(|(_, slot)| slot.busy_until <= progress && slot.shows_any()).map(|(index, _)| index).collect()
     }
 
     /// A slot shows nothing any more. Answers with the windows that have valid entries.
@@ -110,6 +126,7 @@ impl PagingRing {
         let slot = &mut self.scratch.slots[slot];
         let shows = std::mem::replace(&mut slot.shows, [Pages::ZERO; 2]);
         let windows = [slot.windows.first, slot.windows.second].into_iter().zip(shows);
+        self.scratch.shows = self.scratch.slots.iter().any(Slot::shows_any);
         windows.filter(|(_, pages)| !pages.is_zero()).collect()
     }
 }

@@ -85,7 +85,9 @@ impl PageTable {
             if to - from >= self.levels[0].range(from..=to).count() as u64 + pages_max {
                 return None;
             }
-            let absent = self.absent(first, count).into_iter().filter(|table| made.insert(*table));
+            // Only another run may have named a table already.
+            let absent =
+                self.absent(first, count).into_iter().filter(|table| runs.len() == 1 || made.insert(*table));
             let wants = coarse.get(nth).is_some_and(|coarse| *coarse);
             for (number, _) in absent {
                 sizes.push(self.geometry.size(number));

@@ -48,6 +48,10 @@ impl WorkSequence {
 
     /// Takes the moves that were decided before the work of this serial and not yet taken.
     pub fn take_untold(&mut self, before: u64) -> Vec<Move> {
+        // Each call and each turn asks, and hardly any finds a move.
+        if self.untold.is_empty() {
+            return Vec::new();
+        }
         let later = self.untold.partition_point(|(serial, _)| *serial <= before);
         self.untold.drain(..later).map(|(_, moved)| moved).collect()
     }
