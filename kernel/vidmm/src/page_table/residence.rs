@@ -86,8 +86,7 @@ impl PageTable {
                 return None;
             }
             // Only another run may have named a table already.
-            let absent =
-                self.absent(first, count).into_iter().filter(|table| runs.len() == 1 || made.insert(*table));
+            let absent = self.absent(first, count).into_iter().filter(|table| runs.len() == 1 || made.insert(*table));
             let wants = coarse.get(nth).is_some_and(|coarse| *coarse);
             for (number, _) in absent {
                 sizes.push(self.geometry.size(number));
