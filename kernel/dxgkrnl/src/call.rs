@@ -63,7 +63,7 @@ pub fn dispatch(machine: &mut Machine, cx: &mut Cx<'_>, from: ProcessId, token: 
         Ok(Turned { result: Err(refusal), lacking: Some(lacking), memory_changed, .. })
             if memory_changed || machine.is_coming(cx, from, &lacking) =>
         {
-            machine.wait_for_memory(from, token, lacking, refusal);
+            machine.wait_for_memory(from, token, *lacking, refusal);
             Answer::Later(token)
         }
         Ok(turned) => turned.told(machine, cx, (from, name)).unwrap_or_else(|refusal| Answer::Done(Err(refusal))),
@@ -143,7 +143,8 @@ struct Turn<'a> {
     /// The adapter that the turn touched: it settles when the turn is over.
     touched: Option<AdapterIndex>,
     /// The call is refused for want of this, and may wait for it.
-    lacking: Option<Lacking>,
+    // In a box, because hardly any turn has one and all carry it along.
+    lacking: Option<Box<Lacking>>,
 }
 
 impl Turn<'_> {

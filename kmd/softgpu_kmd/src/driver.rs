@@ -56,6 +56,8 @@ pub struct SoftGpuKmd {
     pub(crate) outputs: Vec<Output>,
     /// A tool has switched further types of logs on.
     pub(crate) verbose_logs: bool,
+    /// The words of the command that was written last into a paging buffer, kept for their room.
+    pub(crate) encoded: Vec<u64>,
     /// Interrupt records taken from the device and not yet reported.
     pub(crate) gathered: Gathered,
 }
@@ -102,6 +104,7 @@ impl SoftGpuKmd {
             fences: FenceTable::default(),
             outputs: Vec::new(),
             verbose_logs: false,
+            encoded: Vec::new(),
             gathered: Gathered::default(),
         }
     }

@@ -68,7 +68,7 @@ impl SoftGpuKmd {
                 Pieces::new(&geometry, self.rows_of(&operation), &operation, build.multipass_offset)?
             }
         };
-        let (mut words, mut inline) = (Vec::new(), Vec::new());
+        let mut inline = Vec::new();
         while let Some(command) = pieces.next(&mut inline)? {
             if build.immediate {
                 self.execute(&geometry, command)?;
@@ -78,10 +78,10 @@ impl SoftGpuKmd {
             if room.len() < command.words() {
                 return Err(PagingStatus::InsufficientDmaBuffer);
             }
-            words.clear();
-            command.encode(&mut words);
-            room[..words.len()].copy_from_slice(&words);
-            build.written += words.len();
+            self.encoded.clear();
+            command.encode(&mut self.encoded);
+            room[..self.encoded.len()].copy_from_slice(&self.encoded);
+            build.written += self.encoded.len();
             build.multipass_offset = pieces.done();
         }
         Ok(())

@@ -73,7 +73,7 @@ impl Turn<'_> {
         match why {
             NotCreated::Refused(refusal) => refusal,
             NotCreated::Lacks(lack, refusal) => {
-                self.lacking = Some(Lacking { adapter, lack, call: call() });
+                self.lacking = Some(Box::new(Lacking { adapter, lack, call: call() }));
                 refusal
             }
         }

@@ -13,7 +13,7 @@ pub(super) struct Turned<T> {
     pub touched: Option<AdapterIndex>,
     pub result: Result<T, Refusal>,
     /// The call is refused for want of this, and may wait for it.
-    pub lacking: Option<Lacking>,
+    pub lacking: Option<Box<Lacking>>,
     /// Settling changed the memory of the adapter that lacks it.
     pub memory_changed: bool,
 }
