@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use openwddm::arguments::{Choice, Policy, default_run};
 use openwddm::outcome::Summary;
 use openwddm::progress::Progress;
-use openwddm::run::{RunOptions, Workload, execute};
+use openwddm::run::{RunOptions, Share, Terms, Workload, execute};
 use openwddm::size::MemorySize;
 
 const INFERENCE: &str = "gpt2xl-infer.meta.rrs.json.gz";
@@ -129,4 +129,28 @@ fn a_planned_run_says_what_lru_would_have_moved() {
     let text = planned.plans[0].rows();
     let repeats = format!("repeats after {step} operations");
     assert!(text.iter().any(|(name, value)| *name == "planner" && value.starts_with(&repeats)), "{text:?}");
+}
+
+/// Two processes of which each one's content fits alone, and not both: LRU loads nearly all of it for each pass, and turns by forecast load each
+/// content once, but for the first one's, whose turn began before anything was foreseen.
+#[test]
+fn processes_that_fit_one_at_a_time_are_loaded_once_for_all_their_passes() {
+    const STEPS: u32 = 4;
+    let both = |policy| {
+        let other = Share { workload: Workload::File(data(INFERENCE)), terms: Terms::default() };
+        let alone = options(INFERENCE, 100, STEPS, policy);
+        run(&RunOptions { others: vec![other], vram: MemorySize::Bytes(7 << 30), ..alone })
+    };
+    let (lru, planned) = (both(Policy::Lru), both(Policy::Planner));
+    assert_eq!(moved(&lru), (52_427_390_976, 0), "eight passes");
+    let content = planned.processes.iter().map(|process| process.peak_bytes).max().unwrap();
+    assert!(planned.paged_out_bytes == 0 && planned.paged_in_bytes <= 3 * content, "{planned:?}");
+    // Of LRU's run everything but the work is copying: that is what a byte takes.
+    let copying = |bytes: u64| (lru.elapsed_ns - lru.ideal_ns) * (bytes >> 20) / (lru.paged_in_bytes >> 20);
+    let floor = planned.ideal_ns + copying(3 * content);
+    assert!(planned.elapsed_ns * 10 <= floor * 11, "{} ns, and three loads take {floor}", planned.elapsed_ns);
+    assert!(planned.elapsed_ns * 2 < lru.elapsed_ns, "{} ns, and {} under LRU", planned.elapsed_ns, lru.elapsed_ns);
+    // Both have ended, and what was known of them is still told.
+    let repeats: Vec<_> = planned.plans[0].streams.iter().map(|stream| stream.repeats_after).collect();
+    assert_eq!(repeats, [Some(822); 2]);
 }

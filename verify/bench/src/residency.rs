@@ -22,6 +22,11 @@ use crate::statistic::{median, median_ratio};
 const SYSTEM_CALLS_MAX: f64 = 10.0;
 /// Pairs timed in one batch.
 const ROUNDS: u32 = 2_000;
+/// Allocations of one batch, and batches timed at once.
+const BATCH: usize = 1_000;
+const BATCH_ROUNDS: usize = 20;
+/// Most nanoseconds that each allocation of a batch may cost, for both calls.
+const BATCH_NS_MAX: f64 = 60.0;
 /// Handles of the largest process.
 const MANY: usize = 1_000_000;
 /// Bytes of each.
@@ -31,20 +36,22 @@ const FEW: usize = 1_000;
 /// What the logarithm of the number of allocations and the caches may cost.
 const GROWTH_MAX: f64 = 1.5;
 
-/// Both rows.
+/// All rows.
 pub(crate) fn rows(pair: [usize; 2], batches: usize, smoke: bool) -> Result<Vec<Row>, BenchError> {
     pin_here(pair[0]);
     let many = if smoke { MANY / 50 } else { MANY };
     let few = Process::start(FEW)?;
     let large = Process::start(many)?;
-    let (mut small_ns, mut large_ns, mut null_ns) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut small_ns, mut large_ns, mut null_ns, mut batch_ns) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..batches.max(3) {
         small_ns.push(few.pair_ns()?);
+        batch_ns.push(few.batch_ns()?);
         large_ns.push(large.pair_ns()?);
         null_ns.push(null_ns_each());
     }
     let per_call = median_ratio(&small_ns, &null_ns);
     let growth = median_ratio(&large_ns, &small_ns);
+    let of_batch = median_ratio(&batch_ns, &vec![BATCH_NS_MAX; batch_ns.len()]);
     let nanoseconds = |ns: f64| format!("{ns:.0} ns");
     let (small, large_one, null) = (median(small_ns), median(large_ns), median(null_ns));
     Ok(vec![
@@ -54,6 +61,13 @@ pub(crate) fn rows(pair: [usize; 2], batches: usize, smoke: bool) -> Result<Vec<
             peer: format!("null system call {}", nanoseconds(null)),
             ratio: Some(per_call),
             goal: Goal::AtMost(SYSTEM_CALLS_MAX),
+        },
+        Row {
+            measure: format!("the same in lists of {BATCH}, for each allocation"),
+            ours: nanoseconds(median(batch_ns)),
+            peer: format!("limit {}", nanoseconds(BATCH_NS_MAX)),
+            ratio: Some(of_batch),
+            goal: Goal::AtMost(1.0),
         },
         Row {
             measure: format!("the same beside {many} allocations"),
@@ -109,6 +123,18 @@ impl Process {
             self.gpu.device().evict(vec![handle], EvictFlags::EVICT_ONLY_IF_NECESSARY).map_err(refused)?;
         }
         Ok(started.elapsed().as_nanos() as f64 / f64::from(ROUNDS))
+    }
+
+    /// One pair for each allocation of lists of [`BATCH`], in nanoseconds. The lists are the caller's, and made before.
+    fn batch_ns(&self) -> Result<f64, BenchError> {
+        let batch: Vec<RawHandle> = self.handles.iter().copied().take(BATCH).collect();
+        let lists: Vec<_> = (0..BATCH_ROUNDS).map(|_| [batch.clone(), batch.clone()]).collect();
+        let started = Instant::now();
+        for [up, down] in lists {
+            self.gpu.paging().make_resident(up, MakeResidentFlags::empty())?;
+            self.gpu.device().evict(down, EvictFlags::EVICT_ONLY_IF_NECESSARY)?;
+        }
+        Ok(started.elapsed().as_nanos() as f64 / (BATCH_ROUNDS * batch.len()) as f64)
     }
 }
 
