@@ -17,7 +17,7 @@ fn signal(nth: u64) -> Command<'static> {
     let at = SYSTEM + nth % 2 * 256;
     let entry_va = SYSTEM + LOG - WORDS + log::entry_offset(nth / 2 % ENTRIES);
     let slot = LogSlot { entry_va, header_va: SYSTEM + LOG - WORDS, handle: 9 };
-    let log = (nth % 2 == 0).then_some(slot);
+    let log = nth.is_multiple_of(2).then_some(slot);
     Command::Signal { current_va: at, monitored_va: at + 128, value: nth + 1, log }
 }
 
