@@ -81,9 +81,7 @@ fn opened(caller: &Caller<'_>, room: u32) -> Result<Vec<D3DKMT_ADAPTERINFO>, kmt
             Err(refusal) => {
                 for opened in &list {
                     let D3DKMT_ADAPTERINFO { hAdapter, .. } = *opened;
-                    // This call opened it a moment ago, and the program has not seen its handle.
-                    let _ =
-                        caller.process.call(Call::Adapter(AdapterCall::CloseAdapter { adapter: RawHandle(hAdapter) }));
+                    give_back(caller, RawHandle(hAdapter));
                 }
                 return Err(refusal);
             }
@@ -92,10 +90,16 @@ fn opened(caller: &Caller<'_>, room: u32) -> Result<Vec<D3DKMT_ADAPTERINFO>, kmt
     Ok(list)
 }
 
+/// Closes an adapter that this library opened and whose handle the program has not seen. A refusal of the close changes no answer.
+pub(crate) fn give_back(caller: &Caller<'_>, adapter: RawHandle) {
+    let _ = caller.process.call(Call::Adapter(AdapterCall::CloseAdapter { adapter }));
+}
+
+/// An adapter that cannot say what it has is closed again.
 pub fn open(caller: &Caller<'_>, luid: Luid) -> Result<D3DKMT_ADAPTERINFO, kmt_calls::Refusal> {
     let reply = caller.process.call(Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid }))?;
     let adapter = expect_reply!(reply, Reply::Handle(handle) => handle);
-    let displays = info(caller, adapter)?.displays.len();
+    let displays = info(caller, adapter).inspect_err(|_| give_back(caller, adapter))?.displays.len();
     Ok(D3DKMT_ADAPTERINFO {
         hAdapter: adapter.0,
         AdapterLuid: luid_in_c(luid),

@@ -81,7 +81,7 @@ macro_rules! export {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_each {
-    ($session:expr; $($kind:ident $name:ident($of:ident) $body:ident $($rest:literal)?;)*) => {
+    ($session:expr; $($kind:ident $name:ident($of:ident) $body:ident $($rest:literal)? $(lacks $lack:literal)?;)*) => {
         $( $crate::export_one! { $session; $kind $name($of) $body } )*
     };
 }

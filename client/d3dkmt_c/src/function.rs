@@ -10,6 +10,8 @@ pub enum FunctionState {
     Works,
     /// It does a part of what its documentation says, and refuses the named rest.
     Partly(&'static str),
+    /// It does a part of what its documentation says; the named rest is left undone without a refusal.
+    Lacks(&'static str),
     /// Each use is `STATUS_NOT_SUPPORTED`, and why.
     Refuses(&'static str),
 }
@@ -29,7 +31,7 @@ pub struct Function {
 
 /// Calls a macro with every function: `reads` ones only read their structure, `writes` ones write into it when they succeed, `tells` ones
 /// with a refusal, too, `finds` ones are `writes` ones that answer `UNSUCCESSFUL` without a structure. A text behind the function names what
-/// the function refuses of its documentation.
+/// the function refuses of its documentation; behind `lacks` the text says how the function falls short without a refusal.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! functions {
@@ -53,23 +55,23 @@ macro_rules! functions {
             tells D3DKMTEnumProcesses(D3DKMT_ENUMPROCESSES) enum_processes;
             reads D3DKMTEscape(D3DKMT_ESCAPE) escape;
             // Displays.
-            reads D3DKMTSetVidPnSourceOwner(D3DKMT_SETVIDPNSOURCEOWNER) set_vidpn_source_owner;
+            reads D3DKMTSetVidPnSourceOwner(D3DKMT_SETVIDPNSOURCEOWNER) set_vidpn_source_owner "shared, emulated and GDI owners";
             reads D3DKMTCheckVidPnExclusiveOwnership(D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP) check_vidpn_exclusive_ownership;
             reads D3DKMTCheckOcclusion(D3DKMT_CHECKOCCLUSION) check_occlusion;
-            reads D3DKMTSetVidPnSourceOwner1(D3DKMT_SETVIDPNSOURCEOWNER1) set_vidpn_source_owner1;
-            reads D3DKMTSetVidPnSourceOwner2(D3DKMT_SETVIDPNSOURCEOWNER2) set_vidpn_source_owner2 "NT handles of displays";
+            reads D3DKMTSetVidPnSourceOwner1(D3DKMT_SETVIDPNSOURCEOWNER1) set_vidpn_source_owner1 "as of SetVidPnSourceOwner, and NT handles of displays";
+            reads D3DKMTSetVidPnSourceOwner2(D3DKMT_SETVIDPNSOURCEOWNER2) set_vidpn_source_owner2 "as of SetVidPnSourceOwner, and NT handles of displays";
             writes D3DKMTSetDisplayMode(D3DKMT_SETDISPLAYMODE) set_display_mode "interlaced modes, turned displays, private formats";
-            writes D3DKMTPresent(D3DKMT_PRESENT) present "windows, rectangles, color fills, private data; a flip or a blt of a whole surface works";
+            writes D3DKMTPresent(D3DKMT_PRESENT) present "windows, rectangles, color fills, private data, broadcasts, limits by semaphore, history tokens, stereo and all other flags; a flip or a blt of a whole surface works";
             writes D3DKMTSubmitPresentToHwQueue(D3DKMT_SUBMITPRESENTTOHWQUEUE) submit_present_to_hw_queue "as of Present, and blts; a flip works";
             reads D3DKMTSetQueuedLimit(D3DKMT_SETQUEUEDLIMIT) set_queued_limit "the question for the limit";
-            reads D3DKMTWaitForVerticalBlankEvent(D3DKMT_WAITFORVERTICALBLANKEVENT) wait_for_vertical_blank_event;
-            reads D3DKMTWaitForVerticalBlankEvent2(D3DKMT_WAITFORVERTICALBLANKEVENT2) wait_for_vertical_blank_event2 "events beside the vertical blank";
+            reads D3DKMTWaitForVerticalBlankEvent(D3DKMT_WAITFORVERTICALBLANKEVENT) wait_for_vertical_blank_event "waits without a device";
+            reads D3DKMTWaitForVerticalBlankEvent2(D3DKMT_WAITFORVERTICALBLANKEVENT2) wait_for_vertical_blank_event2 "waits without a device, events beside the vertical blank";
             // Devices.
             writes D3DKMTCreateDevice(D3DKMT_CREATEDEVICE) create_device;
             reads D3DKMTDestroyDevice(D3DKMT_DESTROYDEVICE) destroy_device;
             writes D3DKMTGetDeviceState(D3DKMT_GETDEVICESTATE) get_device_state;
             reads D3DKMTMarkDeviceAsError(D3DKMT_MARKDEVICEASERROR) mark_device_as_error;
-            reads D3DKMTWaitForIdle(D3DKMT_WAITFORIDLE) wait_for_idle;
+            reads D3DKMTWaitForIdle(D3DKMT_WAITFORIDLE) wait_for_idle lacks "signals, waits and empty submissions without commands behind them are not waited for";
             // Allocations and resources.
             writes D3DKMTCreateAllocation(D3DKMT_CREATEALLOCATION) create_allocation;
             writes D3DKMTCreateAllocation2(D3DKMT_CREATEALLOCATION) create_allocation2;
@@ -178,12 +180,12 @@ macro_rules! functions {
 }
 
 macro_rules! list_each {
-    ($session:expr; $($kind:ident $name:ident($of:ident) $body:ident $($rest:literal)?;)*) => {
+    ($session:expr; $($kind:ident $name:ident($of:ident) $body:ident $($rest:literal)? $(lacks $lack:literal)?;)*) => {
         &[$(Function {
             name: stringify!($name),
             parameters: list_parameters!($kind $of),
             returns: "NTSTATUS",
-            state: list_state!($($rest)?),
+            state: list_state!($($rest)? $(lacks $lack)?),
         },)*]
     };
 }
@@ -203,6 +205,9 @@ macro_rules! list_state {
     };
     ($rest:literal) => {
         FunctionState::Partly($rest)
+    };
+    (lacks $lack:literal) => {
+        FunctionState::Lacks($lack)
     };
 }
 

@@ -48,6 +48,9 @@ mod statistics;
 mod sync_object;
 mod unsupported;
 
+#[cfg(test)]
+mod refusing;
+
 pub use d3dkmt_abi as abi;
 pub use function::{FUNCTIONS, Function, FunctionState, PLAIN, functions};
 pub use session::{OpenLink, Session};

@@ -108,19 +108,30 @@ pub fn set_display_mode(caller: &Caller<'_>, arguments: &mut D3DKMT_SETDISPLAYMO
 
 /// The calling thread waits for the next vertical blank.
 pub fn wait_for_vertical_blank_event(caller: &Caller<'_>, arguments: &D3DKMT_WAITFORVERTICALBLANKEVENT) -> Answer {
-    wait_for_blank(caller, arguments.hDevice, arguments.VidPnSourceId)
+    wait_for_blank(caller, arguments.hAdapter, arguments.hDevice, arguments.VidPnSourceId)
 }
 
 pub fn wait_for_vertical_blank_event2(caller: &Caller<'_>, arguments: &D3DKMT_WAITFORVERTICALBLANKEVENT2) -> Answer {
     if arguments.NumObjects != 0 {
         return Err(not_supported("NumObjects: the call waits for the vertical blank alone"));
     }
-    wait_for_blank(caller, arguments.hDevice, arguments.VidPnSourceId)
+    wait_for_blank(caller, arguments.hAdapter, arguments.hDevice, arguments.VidPnSourceId)
 }
 
-fn wait_for_blank(caller: &Caller<'_>, device: D3DKMT_HANDLE, source: u32) -> Answer {
-    let call = DisplayCall::WaitForVerticalBlankEvent { device: RawHandle(device), source: VidPnSourceId(source) };
-    caller.process.call(Call::Display(call))?;
+/// The kernel waits by a device; the adapter must be one that the process has opened, and have the source.
+fn wait_for_blank(caller: &Caller<'_>, adapter: D3DKMT_HANDLE, device: D3DKMT_HANDLE, source: u32) -> Answer {
+    if device == 0 {
+        return Err(not_supported("waits without a device: hDevice is 0; give a device of the adapter"));
+    }
+    let (adapter, device, source) = (RawHandle(adapter), RawHandle(device), VidPnSourceId(source));
+    let asked = Call::Display(DisplayCall::CheckVidPnExclusiveOwnership { adapter, source });
+    // A source that a device owns has vertical blanks, too.
+    if let Err(refusal) = caller.process.call(asked)
+        && refusal.status != NtStatus::GRAPHICS_PRESENT_OCCLUDED
+    {
+        return Err(refusal);
+    }
+    caller.process.call(Call::Display(DisplayCall::WaitForVerticalBlankEvent { device, source }))?;
     Ok(NtStatus::SUCCESS)
 }
 

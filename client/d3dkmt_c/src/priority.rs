@@ -2,8 +2,9 @@
 
 use d3dkmt_abi::*;
 use kmt_calls::{AdapterCall, Call, PriorityCall, Refusal, Reply, StatisticsCall};
-use wddm_types::{NtStatus, ProcessId, RawHandle};
+use wddm_types::{Luid, NtStatus, ProcessId, RawHandle};
 
+use crate::adapter::give_back;
 use crate::border::{Answer, Caller};
 use crate::event::handle::process_handle;
 use crate::refusal::{expect_reply, not_supported};
@@ -68,15 +69,26 @@ pub fn get_process_class(caller: &Caller<'_>, process: HANDLE, class: *mut D3DKM
     Ok(NtStatus::SUCCESS)
 }
 
-/// The class is the process's own on all adapters, and the kernel takes it by a handle of any.
-fn by_any_adapter(caller: &Caller<'_>, call: impl FnOnce(RawHandle) -> PriorityCall) -> Result<Reply, Refusal> {
+/// The class is the process's own on all adapters, and the kernel takes it by a handle of any. Where every adapter refuses, the answer is
+/// the refusal of the first.
+fn by_any_adapter(caller: &Caller<'_>, call: impl Fn(RawHandle) -> PriorityCall) -> Result<Reply, Refusal> {
     let reply = caller.process.call(Call::Adapter(AdapterCall::EnumAdapters))?;
-    let adapters = expect_reply!(reply, Reply::Adapters(adapters) => adapters);
-    let (luid, _) = *adapters.first().ok_or_else(|| not_supported("the kernel has no adapter"))?;
+    let mut answer = Err(not_supported("the kernel has no adapter"));
+    for (nth, (luid, _)) in expect_reply!(reply, Reply::Adapters(adapters) => adapters).into_iter().enumerate() {
+        match by_adapter(caller, luid, &call) {
+            Ok(reply) => return Ok(reply),
+            Err(refusal) if nth == 0 => answer = Err(refusal),
+            Err(_) => {}
+        }
+    }
+    answer
+}
+
+fn by_adapter(caller: &Caller<'_>, luid: Luid, call: impl Fn(RawHandle) -> PriorityCall) -> Result<Reply, Refusal> {
     let reply = caller.process.call(Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid }))?;
     let adapter = expect_reply!(reply, Reply::Handle(adapter) => adapter);
     let answer = caller.process.call(Call::Priority(call(adapter)));
-    caller.process.call(Call::Adapter(AdapterCall::CloseAdapter { adapter }))?;
+    give_back(caller, adapter);
     answer
 }
 

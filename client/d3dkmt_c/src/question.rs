@@ -5,7 +5,7 @@ use d3dkmt_abi::*;
 use kmt_calls::{AdapterCall, AdapterInfo, Call, FeatureResult, Refusal, Reply};
 use wddm_types::{NtStatus, RawHandle};
 
-use crate::adapter::{info, one_physical_adapter, open};
+use crate::adapter::{give_back, info, one_physical_adapter, open};
 use crate::border::{Answer, Caller};
 use crate::refusal::{expect_reply, invalid, not_supported, refuse};
 
@@ -272,13 +272,14 @@ pub fn open_adapter_from_gdi_display_name(
         let opened = open(caller, luid)?;
         let D3DKMT_ADAPTERINFO { hAdapter, AdapterLuid, NumOfSources, .. } = opened;
         if number <= before + NumOfSources {
-            let displays = info(caller, RawHandle(hAdapter))?.displays;
+            let answer = info(caller, RawHandle(hAdapter)).inspect_err(|_| give_back(caller, RawHandle(hAdapter)));
+            let displays = answer?.displays;
             arguments.VidPnSourceId = displays[(number - before - 1) as usize].source.0;
             (arguments.hAdapter, arguments.AdapterLuid) = (hAdapter, AdapterLuid);
             return Ok(NtStatus::SUCCESS);
         }
         before += NumOfSources;
-        caller.process.call(Call::Adapter(AdapterCall::CloseAdapter { adapter: RawHandle(hAdapter) }))?;
+        give_back(caller, RawHandle(hAdapter));
     }
     Err(no_display(format!("there is no DISPLAY{number}: the adapters have {before} displays, counted from 1")))
 }

@@ -74,7 +74,7 @@ pub struct Process {
 }
 
 impl Process {
-    fn new(link: Arc<dyn Link>) -> Process {
+    pub(crate) fn new(link: Arc<dyn Link>) -> Process {
         let notifications = Arc::new(Notifications::default());
         Process {
             link,

@@ -42,9 +42,7 @@ const IDLE: &[(&str, &str, &str)] = &[
     ("D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE", "pPrivateRuntimeData", "as above"),
     ("D3DKMT_RENDER", "BroadcastContext", "a count that is not 0 is refused"),
     ("D3DKMT_SUBMITCOMMAND", "HistoryBufferArray", "a count that is not 0 is refused"),
-    ("D3DKMT_WAITFORVERTICALBLANKEVENT", "hAdapter", "a device is of one adapter"),
     ("D3DKMT_WAITFORVERTICALBLANKEVENT2", "ObjectHandleArray", "a count that is not 0 is refused"),
-    ("D3DKMT_WAITFORVERTICALBLANKEVENT2", "hAdapter", "as above"),
 ];
 
 #[test]

@@ -1,26 +1,10 @@
 //! The layouts of presents, priorities and other calls against those that `windows-sys` has published.
 
+#[macro_use]
+mod common;
+
 use d3dkmt_abi as ours;
-use std::mem::offset_of;
 use windows_sys::Wdk::Graphics::Direct3D as published;
-
-macro_rules! same_layout {
-    ($($name:ident { $($field:ident)* },)*) => {
-        $(
-            assert_eq!(size_of::<ours::$name>(), size_of::<published::$name>(), stringify!($name));
-            assert_eq!(align_of::<ours::$name>(), align_of::<published::$name>(), stringify!($name));
-            $(assert_eq!(
-                offset_of!(ours::$name, $field),
-                offset_of!(published::$name, $field),
-                concat!(stringify!($name), ".", stringify!($field))
-            );)*
-        )*
-    };
-}
-
-macro_rules! same_number {
-    ($($name:ident)*) => { $(assert_eq!(ours::$name, published::$name, stringify!($name));)* };
-}
 
 #[rustfmt::skip]
 #[test]
@@ -28,7 +12,9 @@ fn calls_are_laid_out_as_published() {
     same_layout! {
         D3DDDI_UPDATEALLOCPROPERTY { hPagingQueue hAllocation SupportedSegmentSet PreferredSegment Flags PagingFenceValue
             Anonymous },
+        D3DKMT_BUDGETCHANGENOTIFICATION { Context Budget },
         D3DKMT_CHECKSHAREDRESOURCEACCESS { hResource ClientPid },
+        D3DKMT_CREATESYNCFILE { hDevice hMonitoredFence FenceValue hSyncFile },
         D3DKMT_FLUSHHEAPTRANSITIONS { hAdapter },
         D3DKMT_GETALLOCATIONPRIORITY { hDevice hResource phAllocationList AllocationCount pPriorities },
         D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY { hContext Priority },

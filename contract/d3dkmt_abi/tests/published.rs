@@ -1,32 +1,16 @@
 //! The layouts and numbers against those that `windows-sys` has published, as far as those are current. Its native fences and
 //! doorbells are of a pre-release: there the fact sheet is followed (sync §2.1, §2.9), and the compiler has checked its numbers.
 
-use d3dkmt_abi as ours;
-use std::mem::offset_of;
-use windows_sys::Wdk::Graphics::Direct3D as published;
+#[macro_use]
+mod common;
 
-macro_rules! same_layout {
-    ($($name:ident { $($field:ident)* },)*) => {
-        $(
-            assert_eq!(size_of::<ours::$name>(), size_of::<published::$name>(), stringify!($name));
-            assert_eq!(align_of::<ours::$name>(), align_of::<published::$name>(), stringify!($name));
-            $(assert_eq!(
-                offset_of!(ours::$name, $field),
-                offset_of!(published::$name, $field),
-                concat!(stringify!($name), ".", stringify!($field))
-            );)*
-        )*
-    };
-}
+use d3dkmt_abi as ours;
+use windows_sys::Wdk::Graphics::Direct3D as published;
 
 macro_rules! same_size {
     ($($name:ident)*) => {
         $(assert_eq!(size_of::<ours::$name>(), size_of::<published::$name>(), stringify!($name));)*
     };
-}
-
-macro_rules! same_number {
-    ($($name:ident)*) => { $(assert_eq!(ours::$name, published::$name, stringify!($name));)* };
 }
 
 #[rustfmt::skip]

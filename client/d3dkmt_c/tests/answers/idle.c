@@ -51,7 +51,7 @@ static void* signal_later(void* argument) {
     return NULL;
 }
 
-/* What a context was given is done when the wait returns, and it had to wait for a fence that a thread signals. */
+/* The context is done with its fill when the wait returns, and had to wait for a fence that a thread signals. */
 static void becomes_idle(D3DKMT_HANDLE device) {
     D3DKMT_WAITFORIDLE idle = {.hDevice = device};
     OK(D3DKMTWaitForIdle(&idle));
@@ -131,7 +131,7 @@ static void of_resource(D3DKMT_HANDLE device) {
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTGetSharedResourceAdapterLuid(&where));
 }
 
-/* What was on its way into memory is there when the flush returns: the fence's word says so without a wait. */
+/* An allocation on its way into memory is there when the flush returns: the fence's word says so without a wait. */
 static void arrives(D3DKMT_HANDLE adapter, D3DKMT_HANDLE device) {
     enum { LARGE = 8 << 20 };
     D3DKMT_CREATEPAGINGQUEUE paging = create_paging_queue(device);

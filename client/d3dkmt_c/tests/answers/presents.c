@@ -111,8 +111,20 @@ static void shown(D3DKMT_HANDLE adapter, D3DKMT_HANDLE device, D3DKMT_HANDLE con
     }
     next.NumObjects = 1;
     EXPECT(STATUS_NOT_SUPPORTED, D3DKMTWaitForVerticalBlankEvent2(&next));
+    next.NumObjects = 0;
+    next.hDevice = 0;
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTWaitForVerticalBlankEvent2(&next));
+    next.hDevice = device;
+    next.hAdapter = 0;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTWaitForVerticalBlankEvent2(&next));
+    blank.hAdapter = device;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTWaitForVerticalBlankEvent(&blank));
+    blank.hAdapter = adapter;
     blank.VidPnSourceId = 9;
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTWaitForVerticalBlankEvent(&blank));
+    blank.VidPnSourceId = 0;
+    blank.hDevice = 0;
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTWaitForVerticalBlankEvent(&blank));
 
     D3DKMT_CREATEHWCONTEXT hardware = {.hDevice = device, .EngineAffinity = 1};
     if (!NT_SUCCESS(D3DKMTCreateHwContext(&hardware))) {

@@ -19,7 +19,7 @@ static NTSTATUS look(HANDLE event, int block) {
     return OpenWddmWaitEvent(&wait);
 }
 
-/* A context waits for a fence's value; what another context signals lets it go on. */
+/* A context waits for a fence's value; a signal of another context lets it go on. */
 static void between_contexts(D3DKMT_HANDLE device) {
     D3DKMT_HANDLE first = context(device), second = context(device);
     D3DKMT_HANDLE fence = object(device, D3DDDI_FENCE), done = object(device, D3DDDI_MONITORED_FENCE);

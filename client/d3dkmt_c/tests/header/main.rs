@@ -38,6 +38,7 @@ fn the_table_of_the_readme_says_what_each_function_does() {
         let state = match function.state {
             FunctionState::Works => "works".to_string(),
             FunctionState::Partly(rest) => format!("partly; `NOT_SUPPORTED`: {rest}"),
+            FunctionState::Lacks(rest) => format!("partly: {rest}"),
             FunctionState::Refuses(reason) => format!("`NOT_SUPPORTED`: {reason}"),
         };
         writeln!(text, "| {} | {state} |", function.name).expect("a string");

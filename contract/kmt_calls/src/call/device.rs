@@ -33,7 +33,8 @@ pub enum DeviceCall {
         /// Its user-mode driver failed (DRIVER_ERROR); else the reason is GENERIC.
         by_driver: bool,
     },
-    /// `D3DKMTWaitForIdle`: answered when the GPU is done with all that the device's contexts and queues were given before the call.
+    /// `D3DKMTWaitForIdle`: the kernel answers when the GPU is done with all commands that the device's contexts and queues were given before
+    /// the call. Signals, waits and empty submissions without commands behind them are not waited for.
     WaitForIdle {
         /// The device.
         device: RawHandle,
