@@ -8,9 +8,9 @@
 //! - Statuses that a real kernel gives with a change of state (a lost device) are no fault of a call: `device=remove` and `engine N=hang`
 //!   bring them about, and the kernel gives them itself.
 //! - Calls that give something back (destroy, close, unlock, evict, free) are not made to fail: a kernel refuses a sound one of them never,
-//!   and a program could not roll it back.
+//!   and a program could not roll it back. `calls` has the other kinds that are left out.
 //! - A device's faults are faults of the silicon, behind the driver's port. Kernel and driver run as they are, and recover as documented;
-//!   for that the host has the kernel watch for hangs, unless its configuration does already.
+//!   for that the kernel watches for hangs, also where the host's configuration has switched the watch off.
 //! - Faults follow from the text, the seed and the order of calls and records alone. Without faults a call costs one branch.
 //! - The mutex of this room is a leaf: nothing is called under it.
 
@@ -82,7 +82,8 @@ impl Faults {
         Arc::new(Faults { seed, delay_ns, state: Mutex::new(state), timed, port: Mutex::default() })
     }
 
-    /// Puts the faulty port before an adapter's device, and has the kernel watch for hangs: a device that misbehaves is not noticed else.
+    /// Puts the faulty port before an adapter's device, and has the kernel watch for hangs, also where
+    /// the host has switched the watch off: a device that misbehaves is not noticed else.
     fn put_into(self: &Arc<Faults>, setup: &mut AdapterSetup) {
         let has_device_faults = {
             let state = lock(&self.state);
@@ -136,7 +137,7 @@ impl Faults {
     fn happen(&self, now_ns: u64) {
         let due: Vec<Event> = {
             let mut state = lock(&self.state);
-            // The adapter starts sound: faults are for those who use it.
+            // The adapter starts sound: no fault comes before the first call of a process.
             if state.events.is_empty() || state.calls == 0 {
                 return;
             }

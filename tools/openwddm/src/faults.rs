@@ -33,7 +33,11 @@ const FORMS: [(&str, &str); 10] = [
     ("paging=hang[@WHEN]", "the same for the engine that pages"),
     ("device=remove[@WHEN]", "the device is pulled out"),
     ("interrupt=drop N/M", "N of M fence interrupts are lost, drawn by the seed"),
-    ("tdr=TIME", "the kernel looks for hangs after so long without progress [with a fault of the device: 2s]"),
+    (
+        "tdr=TIME",
+        "the kernel looks for hangs after so long without progress, 1us to 900s [the host's time; with a fault of the device 2s, also \
+         where the host has switched the watch off]",
+    ),
     ("seed=N", "the seed of N/M [0]"),
     ("WHEN", "TIME (250ms, 2s), or call N of all calls; without it call 1"),
 ];
@@ -59,6 +63,8 @@ fn list() -> String {
     }
     text += "\nCalls that may be made to fail:\n";
     FAULT_CALLS.iter().for_each(|name| text += &format!("  {name}\n"));
+    text += "\nFunctions of other names, each with the call that it makes:\n";
+    FaultPlan::aliases().iter().for_each(|(alias, call)| text += &format!("  {alias:32}{call}\n"));
     text += "\nStatuses:\n";
     fault_statuses().iter().for_each(|name| text += &format!("  {name}\n"));
     text

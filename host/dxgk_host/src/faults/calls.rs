@@ -1,35 +1,55 @@
 //! The calls that may be made to fail, by the names of their `D3DKMT` functions. Called by `plan`, and listed by the command line.
 
-/// The calls that may be made to fail: those that create, open, ask for, lock or submit something. Calls that give something back are not
-/// among them.
+/// The calls that may be made to fail: all that the kernel has but three kinds, which the tests list. Calls that give something back are
+/// never refused when they are sound. The operating system's calls on an event that exists are no graphics kernel's to refuse. And no
+/// program makes the calls that the libraries make inside a function of another name.
 pub const CALLS: &[&str] = &[
     "EnumAdapters",
     "OpenAdapterFromLuid",
     "QueryAdapterInfo",
+    "IsFeatureEnabled",
     "QueryVideoMemoryInfo",
+    "QueryClockCalibration",
+    "QueryStatistics",
+    "EnumProcesses",
+    "OpenProcess",
     "CreateDevice",
+    "GetDeviceState",
+    "MarkDeviceAsError",
+    "WaitForIdle",
     "CreatePagingQueue",
     "CreateAllocation",
     "OpenResource",
     "QueryResourceInfo",
     "CreateSection",
     "ShareObjects",
+    "GetSharedResourceAdapterLuid",
     "OpenNtHandleFromName",
     "OpenSyncObjectNtHandleFromName",
     "MakeResident",
     "OfferAllocations",
     "ReclaimAllocations",
     "ReclaimAllocations2",
+    "FlushHeapTransitions",
     "ChangeVideoMemoryReservation",
     "SetAllocationPriority",
+    "GetAllocationPriority",
+    "QueryAllocationResidency",
     "UpdateAllocationProperty",
     "ReserveGpuVirtualAddress",
     "MapGpuVirtualAddress",
     "UpdateGpuVirtualAddress",
     "Lock",
     "Lock2",
+    "InvalidateCache",
     "CreateContext",
     "CreateContextVirtual",
+    "SetContextSchedulingPriority",
+    "GetContextSchedulingPriority",
+    "SetContextInProcessSchedulingPriority",
+    "GetContextInProcessSchedulingPriority",
+    "SetProcessSchedulingPriorityClass",
+    "GetProcessSchedulingPriorityClass",
     "Render",
     "SubmitCommand",
     "Present",
@@ -41,6 +61,7 @@ pub const CALLS: &[&str] = &[
     "SubmitPresentToHwQueue",
     "CreateDoorbell",
     "ConnectDoorbell",
+    "NotifyWorkSubmission",
     "CreateNativeFence",
     "CreateSynchronizationObject2",
     "OpenNativeFenceFromNtHandle",
@@ -61,22 +82,38 @@ pub const CALLS: &[&str] = &[
     "RegisterTrimNotification",
     "RegisterBudgetChangeNotification",
     "SetVidPnSourceOwner",
+    "CheckVidPnExclusiveOwnership",
     "SetDisplayMode",
+    "SetQueuedLimit",
+    "WaitForVerticalBlankEvent",
     "CreateEvent",
     "Escape",
 ];
 
-/// The call of a name, as a program writes it: with or without `D3DKMT`, and by the name of a later form of the same function.
+/// Functions of other names, each with the call of the list that it makes.
+pub(super) const ALIASES: &[(&str, &str)] = &[
+    ("EnumAdapters2", "EnumAdapters"),
+    ("EnumAdapters3", "EnumAdapters"),
+    ("CreateAllocation2", "CreateAllocation"),
+    ("OpenResource2", "OpenResource"),
+    ("OpenResourceFromNtHandle", "OpenResource"),
+    ("QueryResourceInfoFromNtHandle", "QueryResourceInfo"),
+    ("CreateSynchronizationObject", "CreateSynchronizationObject2"),
+    ("WaitForSynchronizationObject", "WaitForSynchronizationObject2"),
+    ("SignalSynchronizationObject", "SignalSynchronizationObject2"),
+    ("CreateSyncFile", "WaitForSynchronizationObjectFromCpu"),
+    ("CreateKeyedMutex", "CreateKeyedMutex2"),
+    ("OpenKeyedMutex", "OpenKeyedMutex2"),
+    ("AcquireKeyedMutex", "AcquireKeyedMutex2"),
+    ("SetVidPnSourceOwner1", "SetVidPnSourceOwner"),
+    ("SetVidPnSourceOwner2", "SetVidPnSourceOwner"),
+    ("WaitForVerticalBlankEvent2", "WaitForVerticalBlankEvent"),
+];
+
+/// The call of a name, as a program writes it: with or without `D3DKMT`, and by the name of another function that makes this call.
 pub(super) fn named(text: &str) -> Option<&'static str> {
     let text = text.strip_prefix("D3DKMT").unwrap_or(text);
-    let text = match text {
-        "CreateAllocation2" => "CreateAllocation",
-        "OpenResource2" => "OpenResource",
-        "CreateSynchronizationObject" => "CreateSynchronizationObject2",
-        "CreateKeyedMutex" => "CreateKeyedMutex2",
-        "OpenKeyedMutex" => "OpenKeyedMutex2",
-        "AcquireKeyedMutex" => "AcquireKeyedMutex2",
-        other => other,
-    };
+    let made = ALIASES.iter().find(|(alias, _)| *alias == text);
+    let text = made.map_or(text, |(_, call)| *call);
     CALLS.iter().find(|name| **name == text).copied()
 }

@@ -110,10 +110,19 @@ pub(super) enum When {
 
 /// Engines of the software GPU.
 const ENGINES: u64 = 2;
+/// Shortest `TdrDelay`, as `--tdr-delay` takes it.
+const DELAY_NS_MIN: u64 = 1_000;
+/// Longest.
+const DELAY_NS_MAX: u64 = 900_000_000_000;
 
 impl FaultPlan {
     pub(super) fn clauses(&self) -> impl Iterator<Item = &Clause> {
         self.clauses.iter().map(|(_, clause)| clause)
+    }
+
+    /// Names that a text may have for a call of the list, each with this call.
+    pub fn aliases() -> &'static [(&'static str, &'static str)] {
+        calls::ALIASES
     }
 
     /// Each clause as it was written, with its meaning.
@@ -192,7 +201,7 @@ fn read(clause: &str) -> Result<Clause, String> {
         ["seed"] => {
             value.parse().map(Clause::Seed).map_err(|_| format!("{value:?} is no seed: give a number from 0 on"))
         }
-        ["tdr"] => Ok(Clause::Watch { delay_ns: time(value)? }),
+        ["tdr"] => Ok(Clause::Watch { delay_ns: delay(value)? }),
         ["interrupt"] => {
             let share = value.strip_prefix("drop").ok_or("an interrupt can be lost: give drop N/M, as drop 1/50")?;
             let (lost, of) = share_of(share.trim())?;
@@ -275,6 +284,13 @@ fn share_of(text: &str) -> Result<(u64, u64), String> {
     let (part, of) = text.split_once('/').ok_or_else(|| format!("{text:?} is no share: give N/M, as 1/50"))?;
     let (part, of) = (count(part.trim())?, count(of.trim())?);
     if part <= of { Ok((part, of)) } else { Err(format!("{part} of {of} is more than all")) }
+}
+
+/// A `TdrDelay` in nanoseconds.
+fn delay(text: &str) -> Result<u64, String> {
+    let ns = time(text)?;
+    let fits = (DELAY_NS_MIN..=DELAY_NS_MAX).contains(&ns);
+    fits.then_some(ns).ok_or_else(|| format!("{text:?} is no TdrDelay: give a time from 1us to 900s, as 250ms"))
 }
 
 /// A time in nanoseconds.

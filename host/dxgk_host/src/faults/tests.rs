@@ -1,5 +1,8 @@
 //! Failures on demand: what a text means, which calls fail, and what a failed call leaves.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use kmt_calls::{AdapterCall, Call, DeviceCall, Reply};
 use wddm_types::NtStatus;
 
@@ -54,9 +57,88 @@ fn a_wrong_clause_is_refused_with_its_place_and_the_remedy() {
         ("interrupt=lose", 1, "give drop N/M"),
         ("seed=1; seed=2", 2, "said once already"),
         ("tdr=1.5s", 1, "is no time"),
+        ("tdr=999ns", 1, "\"999ns\" is no TdrDelay: give a time from 1us to 900s"),
+        ("tdr=901s", 1, "\"901s\" is no TdrDelay: give a time from 1us to 900s"),
     ] {
         let error = text.parse::<FaultPlan>().expect_err(text);
         assert!(error.number == number && error.to_string().contains(says), "{text}: {error}");
+    }
+}
+
+#[test]
+fn the_ends_of_a_watch_are_taken() {
+    assert!(plan("tdr=1us").described()[0].1.contains("after 1000 ns"));
+    assert!(plan("tdr=900s").described()[0].1.contains("after 900000000000 ns"));
+}
+
+/// Calls that are not made to fail.
+const LEFT_OUT: &[&str] = &[
+    // They give something back.
+    "CloseAdapter",
+    "CloseHandle",
+    "DestroyAllocation",
+    "DestroyContext",
+    "DestroyDevice",
+    "DestroyDoorbell",
+    "DestroyHwContext",
+    "DestroyHwQueue",
+    "DestroyKeyedMutex",
+    "DestroyPagingQueue",
+    "DestroySynchronizationObject",
+    "Evict",
+    "FreeGpuVirtualAddress",
+    "ReleaseKeyedMutex2",
+    "ReleaseProcessVidPnSourceOwners",
+    "Unlock",
+    "Unlock2",
+    "UnregisterNotification",
+    // The operating system's, on an event that exists.
+    "ResetEvent",
+    "SetEvent",
+    "WaitForSingleObject",
+    // Made by the libraries, inside a function of another name.
+    "DescribeAllocations",
+    "GetProcessId",
+    "SectionInUse",
+    "TakeNtHandle",
+];
+
+/// The names that the kernel's calls give themselves, as their sources have them.
+fn real_names() -> BTreeSet<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contract/kmt_calls/src/call");
+    let mut names = BTreeSet::new();
+    for file in std::fs::read_dir(folder).expect("the folder of the calls") {
+        let text = std::fs::read_to_string(file.expect("a file").path()).expect("its text");
+        let arms = text.lines().filter_map(|line| line.split_once("=> \"")?.1.strip_suffix("\","));
+        names.extend(arms.map(str::to_owned));
+    }
+    names
+}
+
+#[test]
+fn every_call_of_the_kernel_is_listed_or_left_out_by_a_rule() {
+    let listed = CALLS.iter().chain(LEFT_OUT);
+    assert_eq!(listed.clone().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>(), real_names());
+    assert_eq!(listed.count(), real_names().len(), "a call stands in the lists once");
+}
+
+#[test]
+fn a_function_of_another_name_is_the_call_that_it_makes() {
+    let aliases = FaultPlan::aliases();
+    for (alias, call) in aliases {
+        assert!(CALLS.contains(call) && !CALLS.contains(alias), "{alias} makes {call}");
+        let said = plan(&format!("D3DKMT{alias}#1=NO_MEMORY")).described();
+        assert!(said[0].1.starts_with(&format!("call number 1 of {call} fails")), "{said:?}");
+    }
+    for pair in [
+        ("WaitForSynchronizationObject", "WaitForSynchronizationObject2"),
+        ("SignalSynchronizationObject", "SignalSynchronizationObject2"),
+        ("CreateSyncFile", "WaitForSynchronizationObjectFromCpu"),
+        ("EnumAdapters3", "EnumAdapters"),
+        ("OpenResourceFromNtHandle", "OpenResource"),
+        ("QueryResourceInfoFromNtHandle", "QueryResourceInfo"),
+    ] {
+        assert!(aliases.contains(&pair), "{pair:?}");
     }
 }
 
@@ -130,5 +212,15 @@ fn a_kernel_whose_device_has_faults_looks_for_hangs() {
         let mut setup = AdapterSetup::new(profile, Mode::Real);
         Faults::new(&plan(text)).put_into(&mut setup);
         assert_eq!((setup.recovery.delay_ns, setup.wrap_port.is_some()), (delay_ns, delay_ns.is_some()), "{text}");
+    }
+    for (host, text, delay_ns) in [
+        (Some(7_000_000), "engine 0=hang", Some(7_000_000)),
+        (Some(7_000_000), "engine 0=hang; tdr=5ms", Some(5_000_000)),
+        (None, "tdr=5ms", Some(5_000_000)),
+    ] {
+        let mut setup = AdapterSetup::new(profile, Mode::Real);
+        setup.recovery.delay_ns = host;
+        Faults::new(&plan(text)).put_into(&mut setup);
+        assert_eq!(setup.recovery.delay_ns, delay_ns, "{text} on a host with {host:?}");
     }
 }

@@ -83,9 +83,9 @@ impl Draft {
         }
     }
 
-    /// Rules that the start of an adapter does not see: what goes with hardware queues, which it leaves off without a word, and the blanks of
-    /// a display.
-    fn rules(&self, profile: &Profile) -> [(bool, &'static str); 7] {
+    /// Rules that the start of an adapter does not see: what goes with hardware queues, which it leaves off without a word, the blanks of a
+    /// display, and the range between two memories where there are not two.
+    fn rules(&self, profile: &Profile) -> [(bool, &'static str); 8] {
         let (driver, queues) = (&profile.driver, profile.has_hardware_queues());
         let caps = profile.fence_caps;
         [
@@ -111,6 +111,10 @@ impl Draft {
                 "a display has 100000 ns at least from blank to blank (displays.period_ns), and room for a flip (displays.queue_entries)",
             ),
             (!queues || profile.signal_bits == 64, "native fences have 64 bits, and engines that signal 32 have none"),
+            (
+                self.hidden_bytes == 0 || matches!(self.layout, Layout::TwoMemories { .. }),
+                "memory.hidden belongs to two memories: give memory.layout = \"two-memories\", or memory.hidden = 0",
+            ),
         ]
     }
 

@@ -86,7 +86,7 @@ keys! {
     "memory.layout": word(LAYOUTS) of layout, "The segments: memory and an aperture, two memories (the second a quarter) and an aperture, memory and two apertures, an aperture alone, or memory alone.";
     "memory.vram": bytes(4096, MEMORY_MAX) of profile.vram_bytes, "Video memory, unless the command line says otherwise.";
     "memory.aperture": bytes(4096, MEMORY_MAX) of profile.aperture_bytes, "Size of the aperture segment.";
-    "memory.hidden": bytes(0, MEMORY_MAX) of hidden_bytes, "Two memories: what lies between them, and the driver keeps for itself.";
+    "memory.hidden": bytes(0, MEMORY_MAX) of hidden_bytes, "Two memories: what lies between them, and the driver keeps for itself; 0 in another layout.";
     "memory.page": word(PAGES) of profile.driver.segment_page_bytes, "Page of the memory segments.";
     "memory.resized_bar": switch() of profile.driver.cpu_visible, "The CPU reaches all of video memory through the BAR.";
     "memory.bar_window_pages": number(0, 1 << 20) of profile.driver.cpu_window_pages, "Without a resized BAR: pages of the window (CPU host aperture) through which the CPU reaches video memory; 0: no window.";

@@ -109,7 +109,7 @@ fn a_wrong_value_is_refused_at_its_line_with_what_there_is() {
     }
 }
 
-/// The rules of the driver and of adapter start, each at the line that breaks it; none of them is written down in this room.
+/// The rules of the driver and of adapter start, and those of the draft, each at the line that breaks it.
 #[test]
 fn a_broken_rule_is_refused_at_the_line_that_breaks_it() {
     for (profile, from, to, says) in [
@@ -128,7 +128,9 @@ fn a_broken_rule_is_refused_at_the_line_that_breaks_it() {
             "MapAperture2Supported exists from WDDM 2.9 on",
         ),
         ("wddm1-banks", "translation = \"gpu-mmu\"", "translation = \"iommu\"", "the first generation does not share"),
-        ("two-memories", "layout = \"two-memories\"", "layout = \"two-apertures\"", "aperture"),
+        ("discrete-4k", "layout = \"memory\"", "layout = \"two-apertures\"", "aperture"),
+        ("discrete-4k", "hidden = 0", "hidden = \"1MiB\"", "memory.hidden belongs to two memories"),
+        ("integrated", "hidden = 0", "hidden = 4096", "memory.hidden belongs to two memories"),
         ("flip-queue", "period_ns = 16666667", "period_ns = 0", "a display has 100000 ns at least"),
     ] {
         let text = changed(profile, from, to);
