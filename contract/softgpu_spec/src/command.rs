@@ -278,6 +278,10 @@ pub enum Command<'a> {
 /// Where a signal or wait logs itself: the driver chooses the entry, the engine writes payload and time, and then advances the header
 /// ([`shared_words::log`]): by one entry, behind the last of those that the header says there are to the first and one wrap more. The
 /// user-mode driver gives out entries in this order.
+///
+/// The time is that of a reading of the device's clock. Up to eight consecutive entries of signals of one queue share a reading, unless one
+/// of the signals has told a waiter: then the entry behind it has a new one. The signals were announced before the reading, and it may lie
+/// before their stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSlot {
     /// Address of the entry (48 bytes).

@@ -2,8 +2,10 @@
 //! on from the virtual ones. Read by timestamps, logs, probes and the TIMESTAMP register.
 //!
 //! In real time a look at it takes longer than a signal: up to eight entries of signals that stand behind each other in a ring have the time of
-//! one look (module `execute::run`). All of them were announced before the look and wait for nothing, so no time of an entry is before what
-//! its signal followed.
+//! one look (module `execute::run`). All of them were announced before the look, wait for nothing, and stand in front of the next signal that
+//! tells a waiter: no time of an entry is before its signal was announced, or before an interrupt or a wake-up that the signal followed. But
+//! the look lies before the signals that it serves, and as long before them as the host keeps the engine from its processor: another engine
+//! can have found a value missing after the time that the value's entry has.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -71,12 +71,10 @@ impl SoftGpu {
         false
     }
 
-    /// After a store to `site` and a full barrier: unparks the queues that the value satisfies.
+    /// After a store to `site` and a full barrier: unparks the queues that the value satisfies. Whether there were any.
     #[inline(always)]
-    pub(crate) fn unpark_after_store(&self, unit: Unit, site: Site) {
-        if Word::load(&self.ordered_at(unit, Place::Parked)) != 0 {
-            self.unpark(unit, Some(site));
-        }
+    pub(crate) fn unpark_after_store(&self, unit: Unit, site: Site) -> bool {
+        Word::load(&self.ordered_at(unit, Place::Parked)) != 0 && self.unpark(unit, Some(site))
     }
 
     /// Any word may have been written: unparks the queues that its value satisfies.
@@ -100,9 +98,9 @@ impl SoftGpu {
                 self.unpark(Unit::Cmp, None);
                 Some(())
             }
-            cmp::RESCAN => {
-                self.cmp_word(argument(0), Access::Read).map(|target| self.unpark(Unit::Cmp, Some(target.site)))
-            }
+            cmp::RESCAN => self.cmp_word(argument(0), Access::Read).map(|target| {
+                self.unpark(Unit::Cmp, Some(target.site));
+            }),
             cmp::FLUSH_TLB => {
                 self.flush(Flush { root: argument(0), first: argument(1), last: argument(2) });
                 Some(())
@@ -187,9 +185,10 @@ impl SoftGpu {
         Some(Target { site, word })
     }
 
-    /// Unparks the queues whose value has come, those at `site` or all, in the order in which they were parked.
-    fn unpark(&self, unit: Unit, site: Option<Site>) {
+    /// Unparks the queues whose value has come, those at `site` or all, in the order in which they were parked. Whether there were any.
+    fn unpark(&self, unit: Unit, site: Option<Site>) -> bool {
         let mut table = lock(&self.cmp.table);
+        let parked = table.len();
         table.retain(|parked| {
             let meant = site.is_none_or(|site| site == parked.site);
             let word = Target { site: parked.site, word: self.bus.read_word(parked.site) };
@@ -201,5 +200,6 @@ impl SoftGpu {
             false
         });
         Word::store(&self.ordered_at(unit, Place::Parked), table.len() as u64);
+        table.len() < parked
     }
 }

@@ -101,16 +101,18 @@ impl SoftGpu {
         Word::store(&self.ordered_at(Unit::Cmp, Ordered::Shared), words.len() as u64);
     }
 
-    /// After a store to `site` and a full barrier: tells the peers of the word.
+    /// After a store to `site` and a full barrier: tells the peers of the word. Whether it has any.
     // spec: sync §3.18
     #[inline(always)]
-    pub(crate) fn tell_peers(&self, unit: Unit, site: Site, value: u64) {
-        if Word::load(&self.ordered_at(unit, Ordered::Shared)) != 0 {
-            let shared = lock(&self.peers.words).iter().find(|word| word.site == site).copied();
-            if let Some(shared) = shared {
-                self.post_to_peers(unit, shared, value);
-            }
+    pub(crate) fn tell_peers(&self, unit: Unit, site: Site, value: u64) -> bool {
+        if Word::load(&self.ordered_at(unit, Ordered::Shared)) == 0 {
+            return false;
         }
+        let shared = lock(&self.peers.words).iter().find(|word| word.site == site).copied();
+        if let Some(shared) = shared {
+            self.post_to_peers(unit, shared, value);
+        }
+        shared.is_some()
     }
 
     fn post_to_peers(&self, unit: Unit, shared: SharedWord, value: u64) {

@@ -192,6 +192,7 @@ impl Adapter {
                 return self.displays.are_there();
             }
             SettleStep::WatchForDisplays => {
+                // Every turn comes here, most find the ring so, and the ring's look costs less than the displays'.
                 if !self.memory.ring.owes_no_progress() && self.display_need().is_some() {
                     self.watch_progress(cx);
                 }

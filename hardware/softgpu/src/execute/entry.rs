@@ -33,7 +33,7 @@ pub(super) struct Entry<'a> {
 #[derive(Clone, Copy)]
 struct Piece<'a, const N: usize> {
     first: Target<'a>,
-    /// The first of its fields that lies on the next page, and its offset.
+    /// The offset of the first of its fields that lies on the next page, and the place of that field.
     next: Option<(u64, Target<'a>)>,
     /// All of its words, if they lie in one piece.
     words: Option<&'a [AtomicU64; N]>,

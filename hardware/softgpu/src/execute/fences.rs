@@ -162,7 +162,6 @@ impl<'a> Execution<'a> {
                 .iter()
                 .for_each(|entry| entry.write(self.gpu, self.unit, [signal.value, 0, now], log::SIGNAL_EXECUTED));
         });
-        self.face.counters.signals.add(1);
         self.tell(signal, exceeds);
         // Both are retired as if they were one.
         self.flight.words += words;
@@ -195,7 +194,6 @@ impl<'a> Execution<'a> {
                 logged = entry.map(|entry| entry.write(gpu, unit, [value, 0, gpu.now()], log::SIGNAL_EXECUTED));
             }
         });
-        self.face.counters.signals.add(1);
         self.tell(&signal, exceeds);
         // The waiters have been told, log or no log.
         logged?;
@@ -219,10 +217,13 @@ impl<'a> Execution<'a> {
         Ok(Signal { current, monitored, current_va, value })
     }
 
-    /// The value is stored, the barrier put, and MonitoredValue loaded: interrupts for a CPU waiter, unparks queues, tells peers.
+    /// The value is stored, the barrier put, and MonitoredValue loaded: counts the signal, interrupts for a CPU waiter, unparks queues,
+    /// tells peers. Whether it has told anybody.
     #[inline(always)]
-    pub(super) fn tell(&self, signal: &Signal<'_>, exceeds: bool) {
+    pub(super) fn tell(&self, signal: &Signal<'_>, exceeds: bool) -> bool {
         let &Signal { current, monitored, current_va, value } = signal;
+        // A receiver of the interrupt finds the signal counted.
+        self.face.counters.signals.add(1);
         // The engine asks the CMP only where its own look said so.
         let interrupt = exceeds && self.ask_cmp(monitored, current, value);
         // Sealed between: the barrier stands behind our store, and another one behind this.
@@ -237,8 +238,9 @@ impl<'a> Execution<'a> {
                 .interrupts
                 .raise(Record { kind: record::FENCE, fields: [u64::from(self.queue.number), current_va, value] });
         }
-        self.gpu.unpark_after_store(self.unit, current.site);
-        self.gpu.tell_peers(self.unit, current.site, value);
+        let unparked = self.gpu.unpark_after_store(self.unit, current.site);
+        let told_peers = self.gpu.tell_peers(self.unit, current.site, value);
+        interrupt || unparked || told_peers
     }
 
     /// The engine's look behind its barrier said that a CPU waiter needs the value: the CMP decides whether to interrupt.

@@ -16,7 +16,10 @@ use super::fences::exceeds;
 /// Most signals that are executed behind one: the read pointer stands still meanwhile.
 const RUN_MAX: usize = 64;
 /// Entries of a run that have the time of one look at the clock, which takes longer than a signal: the resolution of their times. Nothing
-/// comes between them that their queue would have waited for, and all of them had been announced before the look.
+/// comes between them that their queue would have waited for, and all of them had been announced before the look. The engine looks anew
+/// behind a signal that has told anybody of its value. But it does not see who merely reads the words: an entry can have a time at which
+/// another engine still found the value missing, by as much as the signals since the look have taken. If the host takes the processor from
+/// the engine between two of them, its entries can have the time of a look that lies before all of that.
 const ENTRIES_A_LOOK: u32 = 8;
 /// Words of a signal, without a place in a log and with one.
 const PLAIN_WORDS: usize = 4;
@@ -44,7 +47,6 @@ impl<'a> Execution<'a> {
             self.flight.words += length;
             executed += 1;
         }
-        self.face.counters.signals.add(executed as u64);
     }
 
     /// Executes the command at the begin of these words, if it is a signal and all of its words are found; its length. Else it is fetched when
@@ -74,7 +76,10 @@ impl<'a> Execution<'a> {
                 entry.write(gpu, unit, [value, 0, time.of_entry(|| gpu.now())], log::SIGNAL_EXECUTED);
             }
         });
-        self.tell(&signal, exceeds);
+        if self.tell(&signal, exceeds) {
+            // A party that was told may note the time now, and the next signal comes behind that.
+            time.left = 0;
+        }
         Some(length)
     }
 }

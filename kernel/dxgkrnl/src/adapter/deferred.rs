@@ -180,7 +180,7 @@ impl Adapter {
     /// Registers a wait for the ring's progress when the kernel needs to be told: for a buffer to be reused, a deferred answer, or what a
     /// process that has gone has left.
     pub(super) fn watch_progress(&mut self, cx: &mut Cx<'_>) {
-        if self.life.has_stopped() || self.memory.ring.owes_no_progress() {
+        if self.life.has_stopped() {
             return;
         }
         let Some(progress) = self.memory.ring.unwatched() else { return };

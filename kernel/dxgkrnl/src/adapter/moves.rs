@@ -132,7 +132,7 @@ impl Adapter {
         self.vidmm.residences().map(of).collect()
     }
 
-    /// Planned against actual, of each memory segment whose evictions are planned. A stream whose process has gone has number 0.
+    /// Planned against actual, of each memory segment whose evictions are planned. A stream whose process has ended has number 0, and says so.
     pub fn plans(&self) -> Vec<(SegmentId, PlanReport)> {
         let mut plans: Vec<(SegmentId, PlanReport)> = self.vidmm.plan_reports().collect();
         for stream in plans.iter_mut().flat_map(|(_, report)| &mut report.streams) {

@@ -76,7 +76,7 @@ impl PagingRing {
     /// The scratch area has these windows.
     pub fn scratch_opens(&mut self, windows: Vec<ScratchSlot>) {
         let slot = |windows| Slot { windows, busy_until: 0, shows: [Pages::ZERO; 2], used: false };
-        self.scratch.slots = windows.into_iter().map(slot).collect();
+        self.scratch = Scratch { slots: windows.into_iter().map(slot).collect(), ..Scratch::default() };
     }
 
     /// The next slot, if the ring is past its last use. Else the kernel builds nothing before that.

@@ -105,7 +105,7 @@ impl Probe for Overtaking {
 fn host(overtaking: &Arc<Overtaking>) -> Arc<Host> {
     let hears = Arc::clone(overtaking);
     let say = move |interrupt: Interrupt<'_>, notify: &mut dyn Notify| {
-        // What has made the test's objects resident may still be told on the node that pages.
+        // The node that pages may still tell of the work that has made the test's objects resident.
         if matches!(interrupt, Interrupt::NativeFenceSignaled { node: COMPUTE, .. }) {
             hears.told();
         }
