@@ -184,7 +184,7 @@ impl Foresight {
         self.foresee_if_pressed();
     }
 
-    /// What all lists have named does not fit any more: from now on there are victims, and what is foreseen counts.
+    /// If the content that all lists have named does not fit any more: from now on there are victims, and what is foreseen counts.
     fn foresee_if_pressed(&mut self) {
         if self.subjects.named() > self.account.room() {
             self.recall.foresee_from_now_on();
@@ -297,6 +297,52 @@ mod tests {
         let stream = foresight.report().streams[0];
         assert_eq!((foresight.footprint(1), stream.operations, stream.repeats_after), (3, 1, None));
         assert_eq!(foresight.check(), Ok(()));
+    }
+
+    /// Everything fits, steps repeat, and nothing is foreseen.
+    fn unpressed() -> Foresight {
+        let mut foresight = Foresight::new(12);
+        for _ in 0..8 {
+            (0..3).for_each(|slot| operation(&mut foresight, 1, &[slot]));
+        }
+        (0..3).for_each(|slot| foresight.hear(Event::Moved(has(slot, 3))));
+        assert_eq!((foresight.changed(), foresight.report().streams[0].repeats_after), (None, Some(3)));
+        assert_eq!(foresight.place_of(Key::new(0, 0), 9), unknown());
+        foresight
+    }
+
+    fn has(slot: u32, resident: u64) -> Moved {
+        Moved { key: Key::new(slot, 0), resident, dirty: 0, paged_in: 0, paged_out: 0 }
+    }
+
+    fn unknown() -> Place {
+        Foresight::new(12).place_of(Key::new(0, 0), 9)
+    }
+
+    /// All three are handed out, and the one that is used again last goes first.
+    fn check_that_it_foresees(foresight: &mut Foresight) {
+        assert_eq!(std::iter::from_fn(|| foresight.changed()).count(), 3);
+        let places = [2, 1, 0].map(|slot| foresight.place_of(Key::new(slot, 0), 9));
+        assert!(places.is_sorted() && places[2] < unknown(), "{places:?}");
+        assert_eq!(foresight.check(), Ok(()));
+    }
+
+    #[test]
+    fn the_first_loss_of_pages_begins_forecasts_although_everything_fits() {
+        let mut foresight = unpressed();
+        foresight.hear(Event::Moved(has(1, 3)));
+        assert_eq!(foresight.changed(), None, "it has lost nothing");
+        foresight.hear(Event::Moved(has(1, 2)));
+        check_that_it_foresees(&mut foresight);
+    }
+
+    #[test]
+    fn a_room_that_shrinks_below_what_was_named_begins_forecasts() {
+        let mut foresight = unpressed();
+        foresight.hear(Event::Room { pages: 9 });
+        assert_eq!(foresight.changed(), None, "everything fits exactly");
+        foresight.hear(Event::Room { pages: 8 });
+        check_that_it_foresees(&mut foresight);
     }
 
     #[test]

@@ -27,8 +27,13 @@
 //! VidMm asks:
 //! - [`Foresight::place_of`] for the time part of a victim's rank. The least place goes first. The answer for an allocation changes only
 //!   with an `Ended` that names it, and when [`Foresight::changed`] hands it out (`standing`): VidMm ranks anew at these two.
-//!   While nothing is known, and while everything that was named fits, a place is the time that VidMm gives, so the order is LRU's to the page.
-//! - [`Foresight::changed`] until it says `None`, after each `Used`, each `Order` and each `Gone`.
+//!   While nothing is known, and until something has first not fitted or has lost pages, a place is the time that VidMm gives, so the order is
+//!   LRU's to the page.
+//! - [`Foresight::changed`] until it says `None`, after each `Used`, each `Order` and each `Gone`. The first `Room` that is too small and the
+//!   first `Moved` that loses pages change places too (`recall::pressure`). VidMm does not ask after these two: it tells `Room` right before a
+//!   `Used`, and `Moved` while it ranks or takes victims. The places wait for the asking after the next `Used`. That is harmless: until then
+//!   each place and each rank are those that VidMm was told last, which is LRU's order but for what an `Ended` names meanwhile, and the
+//!   account bounds what any order costs.
 //! - [`Foresight::victim`] before each victim out of a tier of the lazily evicted: how many of its pages may go, or which other allocation
 //!   loses instead, because the account of losses forbids to deviate further from LRU. VidMm says with
 //!   [`Foresight::victim_among`] which others may go, because they stand in the first one's tier and priority; if none may, the first one goes.

@@ -54,7 +54,7 @@ pub(crate) struct Recall {
     latest: usize,
     /// Allocations whose forecasts have changed otherwise than by their use.
     renewed: Vec<Key>,
-    /// False as long as everything has fitted: operations are remembered and followed, and nothing is foreseen of them.
+    /// False until something has not fitted or has lost pages: operations are remembered and followed, and nothing is foreseen of them.
     foresees: bool,
     /// What was known of the streams whose processes have ended last, the latest last.
     ended: VecDeque<StreamReport>,

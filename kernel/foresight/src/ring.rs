@@ -24,6 +24,9 @@ impl<T: Copy> Ring<T> {
     /// Keeps at most so many from now on, a power of two: the oldest fall out.
     pub(crate) fn keep(&mut self, kept_max: usize) {
         assert!(kept_max.is_power_of_two(), "numbers are masked");
+        if kept_max == self.kept_max {
+            return;
+        }
         let in_order = self.base == self.start && self.entries.len() <= kept_max;
         if !in_order {
             self.start = self.start.max(self.end.saturating_sub(kept_max as u64));
@@ -101,5 +104,17 @@ mod tests {
         ring.keep(128);
         (400..600).for_each(|number| ring.push(number));
         assert_eq!((ring.start(), ring.get(472)), (472, Some(&472)));
+    }
+
+    #[test]
+    fn one_that_is_to_keep_as_many_as_before_copies_nothing() {
+        let mut ring = Ring::new(64);
+        (0..100u64).for_each(|number| ring.push(number));
+        let before = (ring.base, ring.entries.as_ptr());
+        ring.keep(64);
+        assert_eq!((ring.base, ring.entries.as_ptr()), before);
+        (100..200).for_each(|number| ring.push(number));
+        assert_eq!((ring.start(), ring.end()), (136, 200));
+        assert!((136..200).all(|number| ring.get(number) == Some(&number)));
     }
 }

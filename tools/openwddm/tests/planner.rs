@@ -54,7 +54,7 @@ fn while_nothing_is_foreseen_the_planner_moves_what_lru_moves() {
     }
 }
 
-/// What is foreseen within a first step is uncertain: the account bounds its cost.
+/// Forecasts within a first step are uncertain: the account bounds their cost.
 #[test]
 fn a_first_step_costs_at_most_a_hundredth_more_than_under_lru() {
     for name in ["gpt.cpu.rrs.json.gz", "res.cpu.rrs.json.gz"] {
@@ -98,8 +98,8 @@ fn the_choice_of_the_kernel_is_the_policy() {
     assert!(error.to_string().contains("--policy planner") && error.to_string().contains("leave out"), "{error}");
 }
 
-/// What the planner says that LRU would have moved is what LRU moves, to the byte and in each step, although the planner keeps what LRU copies out
-/// and has not got outside what LRU would have to copy in. What it says of itself is what the run says.
+/// LRU moves as many bytes as the planner says that LRU would have moved, to the byte and in each step, although the planner keeps content that
+/// LRU copies out, and need not fetch content that LRU would have to copy in. The planner and the run say the same of the planner's own copies.
 #[test]
 fn a_planned_run_says_what_lru_would_have_moved() {
     let (lru, planned) = (
@@ -150,7 +150,7 @@ fn processes_that_fit_one_at_a_time_are_loaded_once_for_all_their_passes() {
     let floor = planned.ideal_ns + copying(3 * content);
     assert!(planned.elapsed_ns * 10 <= floor * 11, "{} ns, and three loads take {floor}", planned.elapsed_ns);
     assert!(planned.elapsed_ns * 2 < lru.elapsed_ns, "{} ns, and {} under LRU", planned.elapsed_ns, lru.elapsed_ns);
-    // Both have ended, and what was known of them is still told.
+    // Both have ended, and the summary still tells of their streams.
     let repeats: Vec<_> = planned.plans[0].streams.iter().map(|stream| stream.repeats_after).collect();
     assert_eq!(repeats, [Some(822); 2]);
 }

@@ -50,14 +50,16 @@ pub(crate) fn rows(smoke: bool) -> Result<Vec<Row>, BenchError> {
     let mut rows = Vec::new();
     for (name, workload) in [("gpt", recording()?), ("drawn", drawn::string(7))] {
         for share in shares {
-            rows.extend(judged(&Room::of(name, &workload, *share)?, &workload)?);
+            let room = Room::of(name, &workload, *share)?;
+            rows.extend(judged(&room, moved(&room, &workload)?));
         }
     }
     if !smoke {
         let inference = Workload::from_bytes("gpt2xl-infer", INFERENCE).map_err(failed)?;
         let room = Room::of("gpt2xl-infer", &inference, INFERENCE_SHARE)?;
-        rows.extend(judged(&room, &inference)?);
-        rows.push(fewer(&room, &inference)?);
+        let steps = moved(&room, &inference)?;
+        rows.extend(judged(&room, steps));
+        rows.push(fewer(&room, steps));
     }
     Ok(rows)
 }
@@ -86,33 +88,36 @@ impl Room {
     }
 }
 
-/// A row for each policy.
-fn judged(room: &Room, workload: &Workload) -> Result<Vec<Row>, BenchError> {
-    let mut rows = Vec::new();
-    for policy in POLICIES {
-        let step = further(workload, room.capacity, policy)?;
-        rows.push(Row {
-            measure: format!("bytes of a further step, {}, {}", room.title, policy.0),
-            ours: shown(step),
-            peer: format!("bound {}, Belady's MIN {}", megabytes(room.fewest), shown(room.belady)),
-            ratio: Some(Ratio::exact(total(step) as f64 / room.fewest.max(1) as f64)),
-            goal: if policy.0 == "planner" { Goal::AtMost(GOAL) } else { Goal::None },
-        });
+/// A further step under each policy.
+fn moved(room: &Room, workload: &Workload) -> Result<[Moved; POLICIES.len()], BenchError> {
+    let mut steps = [Moved::default(); POLICIES.len()];
+    for (step, policy) in steps.iter_mut().zip(POLICIES) {
+        *step = further(workload, room.capacity, policy)?;
     }
-    Ok(rows)
+    Ok(steps)
+}
+
+/// A row for each policy.
+fn judged(room: &Room, steps: [Moved; POLICIES.len()]) -> Vec<Row> {
+    let row = |((policy, ..), step): (&(&str, Eviction, ResidencyPolicy), Moved)| Row {
+        measure: format!("bytes of a further step, {}, {policy}", room.title),
+        ours: shown(step),
+        peer: format!("bound {}, Belady's MIN {}", megabytes(room.fewest), shown(room.belady)),
+        ratio: Some(Ratio::exact(total(step) as f64 / room.fewest.max(1) as f64)),
+        goal: if *policy == "planner" { Goal::AtMost(GOAL) } else { Goal::None },
+    };
+    POLICIES.iter().zip(steps).map(row).collect()
 }
 
 /// How many times fewer bytes the planner moves than LRU.
-fn fewer(room: &Room, workload: &Workload) -> Result<Row, BenchError> {
-    let [lru, _, planner] = POLICIES;
-    let (lru, planner) = (further(workload, room.capacity, lru)?, further(workload, room.capacity, planner)?);
-    Ok(Row {
+fn fewer(room: &Room, [lru, _, planner]: [Moved; POLICIES.len()]) -> Row {
+    Row {
         measure: format!("bytes of a further step, {}, times fewer than LRU", room.title),
         ours: shown(planner),
         peer: format!("LRU {}", shown(lru)),
         ratio: Some(Ratio::exact(total(lru) as f64 / total(planner).max(1) as f64)),
         goal: Goal::AtLeast(FEWER_GOAL),
-    })
+    }
 }
 
 fn total(moved: Moved) -> u64 {
@@ -223,18 +228,18 @@ mod tests {
         // The bound of three steps less that of two, by another solver (`workload/bound/tests/recordings.rs`, for 3,261 bytes more).
         assert_eq!((room.capacity, room.fewest / 1000), (148_992_000, 198_650));
         let steps = |policy: usize| steps(&gpt, room.capacity, POLICIES[policy]).unwrap();
-        let moved = |paged_in, paged_out| Moved { paged_in, paged_out };
-        let lru = [moved(102_596_608, 102_580_224); 3];
-        assert_eq!(steps(0), [&[moved(127_643_648, 33_824_768)][..], &lru].concat());
-        assert_eq!(steps(1), [&[moved(127_643_648, 36_204_544)][..], &lru].concat());
+        let bytes = |paged_in, paged_out| Moved { paged_in, paged_out };
+        let lru = [bytes(102_596_608, 102_580_224); 3];
+        assert_eq!(steps(0), [&[bytes(127_643_648, 33_824_768)][..], &lru].concat());
+        assert_eq!(steps(1), [&[bytes(127_643_648, 36_204_544)][..], &lru].concat());
         let planner = [
             (127_643_648, 33_824_768),
             (100_012_032, 106_405_888),
             (100_020_224, 102_989_824),
             (100_020_224, 100_798_464),
         ];
-        assert_eq!(steps(2), planner.map(|(paged_in, paged_out)| moved(paged_in, paged_out)));
-        let rows = judged(&room, &gpt).unwrap();
+        assert_eq!(steps(2), planner.map(|(paged_in, paged_out)| bytes(paged_in, paged_out)));
+        let rows = judged(&room, moved(&room, &gpt).unwrap());
         let ratio = rows[2].ratio.unwrap();
         assert_eq!((ratio.rounds, (ratio.value * 1000.0).round()), (0, 1022.0), "the dearer of steps 3 and 4");
     }

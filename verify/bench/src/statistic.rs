@@ -1,8 +1,9 @@
 //! Medians, means, and ratios with their intervals. Called by every measure.
 //!
-//! The interval of a median comes from ranks alone: of n sorted ratios, counted from 1, those at `n/2 ± 0.98·√n`, rounded outwards, hold the true median
-//! between them at least 95 times of 100, whatever the distribution, as long as rounds do not depend on each other. The ratios are sorted, not counted in the buckets of a
-//! histogram: there are at most some hundred, and a bucket of a few thousandths would be wider than some intervals.
+//! The interval of a median comes from ranks alone: of n sorted ratios, counted from 1, those of the ranks `n/2 − 0.98·√n`, rounded down, and
+//! `n/2 + 0.98·√n + 1`, rounded up (of 31: 10 and 22; at least 1, at most n), hold the true median between them at least 95 times of 100,
+//! whatever the distribution, as long as rounds do not depend on each other. The ratios are sorted, not counted in the buckets of a histogram:
+//! there are at most some hundred, and a bucket of a few thousandths would be wider than some intervals.
 
 use serde::{Deserialize, Serialize};
 

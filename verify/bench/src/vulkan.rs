@@ -3,12 +3,13 @@
 //!
 //! lavapipe has one queue. A chain is so many submissions without a command, each of which waits for the value that the one before signals;
 //! a link is one wait and one signal, as it is in a hop from engine to engine. The program hands the first value over once all are queued, and
-//! sleeps until it has the last one: the queue alone is timed. Both sides run in turn, round by round.
+//! sleeps until it has the last one: the queue alone is timed. Both sides run in turn, round by round, and our engines sleep while lavapipe
+//! is timed: a batch of hops ends when both do ([`crate::rig::Rig::wait_idle`]), and a batch of submissions is followed by a pause.
 
 mod device;
 mod layout;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use self::device::Device;
 use crate::doorbell::Submitter;
@@ -22,6 +23,8 @@ const LINK_GOAL: f64 = 3.0;
 const LINKS: u64 = 1_000;
 /// Submissions of a batch, each when the one before is done.
 const SUBMISSIONS: usize = 2_000;
+/// The kernel's engine looks at an empty ring some thousand times before it sleeps, which takes far less than this.
+const ENGINE_SLEEPS_AFTER: Duration = Duration::from_millis(5);
 const MEASURE: &str = "timeline semaphores and submissions of lavapipe";
 
 /// The rows.
@@ -46,7 +49,7 @@ impl Lavapipe {
         let first = self.value + 1;
         let queued = (0..LINKS).try_for_each(|link| self.device.submit(Some(first + link), first + link + 1));
         let started = Instant::now();
-        // What is queued must end, whether all of it was or not: the device waits for it before it goes.
+        // The queued submissions must end, even if a later one was refused: the device waits for them before it goes.
         self.device.signal(first).and(queued).map_err(BenchError::Device)?;
         self.value = first + LINKS;
         self.device.wait(self.value).map_err(BenchError::Device)?;
@@ -76,6 +79,7 @@ fn links(lavapipe: &mut Lavapipe, pair: [usize; 2], batches: usize) -> Result<Ro
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     lavapipe.chain_ns()?;
     for _ in 0..batches.max(3) {
+        // Behind it both engines sleep.
         ours.push(hops.hop_ns()?);
         theirs.push(lavapipe.chain_ns()?);
     }
@@ -94,6 +98,7 @@ fn submissions(lavapipe: &mut Lavapipe, pair: [usize; 2], batches: usize) -> Res
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..batches.max(3) {
         ours.push(submitter.batch()?);
+        std::thread::sleep(ENGINE_SLEEPS_AFTER);
         theirs.push(lavapipe.submission_ns()?);
     }
     let ratio = Some(median_ratio(&theirs, &ours));

@@ -1,7 +1,9 @@
-//! From when on anything is foreseen: as long as everything fits there is no victim, and no forecast that anything would ask for.
+//! From when on anything is foreseen: from the first time that something does not fit or loses pages. While everything fits VidMm takes no
+//! victim to make room, so no choice needs a forecast. An explicit Evict may take pages out although everything fits: the loss shows that
+//! content comes and goes, and forecasts begin with it.
 //!
-//! Until then each operation is remembered and followed, so that with the first one that does not fit the forecasts are made as for an
-//! offset that has just been adopted: each allocation that a stream used last is looked at once.
+//! Until then each operation is remembered and followed, so that at that time the forecasts are made as for an offset that has just been
+//! adopted: each allocation that a stream used last is looked at once.
 
 use super::Recall;
 use crate::event::Key;
@@ -12,7 +14,7 @@ impl Recall {
         self.foresees
     }
 
-    /// Not everything fits: forecasts are made from now on, and places derive from them.
+    /// Something does not fit, or has lost pages: forecasts are made from now on, and places derive from them.
     pub(crate) fn foresee_from_now_on(&mut self) {
         if std::mem::replace(&mut self.foresees, true) {
             return;

@@ -39,8 +39,10 @@ pub struct PlanSummary {
 /// What is known of one process's operations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StreamSummary {
-    /// The process's number; 0 if it has gone.
+    /// The process's number; 0 if it has ended.
     pub process: u32,
+    /// Whether it has ended.
+    pub ended: bool,
     /// Operations so far.
     pub operations: u64,
     /// How many operations ago the present one was done before; null: nothing repeats.
@@ -109,7 +111,11 @@ impl PlanSummary {
 
 impl StreamSummary {
     fn sentence(&self, named: bool) -> String {
-        let whose = if named { format!("process {}: ", self.process) } else { String::new() };
+        let whose = match (named, self.ended) {
+            (false, _) => String::new(),
+            (true, false) => format!("process {}: ", self.process),
+            (true, true) => "an ended process: ".to_owned(),
+        };
         let lost = match self.lost {
             0 => String::new(),
             times => format!(", lost {}", count(times, "time")),
@@ -160,6 +166,18 @@ mod tests {
         assert_eq!(value(&plan, "moved more"), "1.00 MiB (1,048,576 bytes), 25.0 % of it");
         plan.unread_bytes = 1 << 20;
         assert!(value(&plan, "paged out in vain").starts_with("1.00 MiB, 50.0 % of what was"));
+    }
+
+    #[test]
+    fn of_several_processes_each_is_named_and_one_that_has_ended_has_no_number() {
+        let mut plan = plan();
+        let ended = StreamSummary { ended: true, operations: 7, ..StreamSummary::default() };
+        plan.streams.push(ended);
+        let rows = plan.rows();
+        let said: Vec<&str> = rows[..2].iter().map(|(_, value)| value.as_str()).collect();
+        assert_eq!(said, ["process 1: nothing repeats", "an ended process: nothing repeats"]);
+        plan.streams.remove(0);
+        assert_eq!(value(&plan, "planner"), "nothing repeats");
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub(super) fn plans(adapter: HostAdapter<'_>, number: usize, page_bytes: u64) ->
 fn stream(stream: &dxgk_host::PlanStream) -> StreamSummary {
     StreamSummary {
         process: stream.process,
+        ended: stream.ended,
         operations: stream.operations,
         repeats_after: stream.repeats_after,
         foreseen: stream.followed,

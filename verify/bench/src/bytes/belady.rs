@@ -1,6 +1,9 @@
 //! Belady's MIN: a memory that knows the future and takes, of what no operation uses at the moment, the pages whose next use is farthest.
 //! It shares nothing with the kernel. Called by `bytes`.
 //!
+//! The rule stands once more in `workload/bound/tests/unreduced.rs`, for storages of bytes that nothing writes and that do not die. Both stand
+//! on purpose: that test judges the bound by a rule of its own, which owes this peer no line, and a mistake in one does not hide in the other.
+//!
 //! MIN pages in the fewest pages that any memory does that brings content on demand (with storages that come and go in parts, as here). It does
 //! not look at write-backs: a written page whose next use is far leaves before a clean one whose use is near, and is written back. So MIN
 //! may move more bytes than the bound, which weighs both, and more than a policy that spares written pages.

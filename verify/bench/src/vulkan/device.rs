@@ -53,11 +53,11 @@ functions!(Loader {
     devices = c"vkEnumeratePhysicalDevices": fn(Handle, *mut u32, *mut Handle) -> Answer;
     properties = c"vkGetPhysicalDeviceProperties": fn(Handle, *mut Properties);
     create_device = c"vkCreateDevice": fn(Handle, *const DeviceInfo, Pointer, *mut Handle) -> Answer;
+    destroy_device = c"vkDestroyDevice": fn(Handle, Pointer);
     device_function = c"vkGetDeviceProcAddr": fn(Handle, *const c_char) -> Pointer;
 });
 
 functions!(Calls {
-    destroy_device = c"vkDestroyDevice": fn(Handle, Pointer);
     queue = c"vkGetDeviceQueue": fn(Handle, u32, u32, *mut Handle);
     wait_idle = c"vkDeviceWaitIdle": fn(Handle) -> Answer;
     create_semaphore = c"vkCreateSemaphore": fn(Handle, *const SemaphoreInfo, Pointer, *mut u64) -> Answer;
@@ -74,16 +74,21 @@ struct Instance {
     handle: Handle,
 }
 
+/// A device, which ends with this; its instance ends behind it.
+struct Made {
+    handle: Handle,
+    instance: Instance,
+}
+
 /// The device with its queue and its semaphore.
 pub(super) struct Device {
     calls: Calls,
-    handle: Handle,
     queue: Handle,
     semaphore: u64,
     /// Its own name.
     pub name: String,
-    // Dropped behind the device.
-    _instance: Instance,
+    // Dropped behind the semaphore.
+    made: Made,
 }
 
 impl Instance {
@@ -135,9 +140,11 @@ impl Device {
         // SAFETY: all that the structure names lives until the call returns; the handle has a place.
         let answer = unsafe { (instance.loader.create_device)(physical, &info, null(), &mut handle) };
         done("vkCreateDevice", answer)?;
+        // From here on each early return ends the device before its instance.
+        let made = Made { handle, instance };
         // SAFETY: the device lives, the names end with 0, and a device's functions are those of the interface.
-        let calls = unsafe { Calls::found(|name| (instance.loader.device_function)(handle, name.as_ptr()))? };
-        let mut device = Device { calls, handle, queue: null_mut(), semaphore: 0, name, _instance: instance };
+        let calls = unsafe { Calls::found(|name| (made.instance.loader.device_function)(handle, name.as_ptr()))? };
+        let mut device = Device { calls, queue: null_mut(), semaphore: 0, name, made };
         // SAFETY: the device was made with one queue of the first family; the handle has a place.
         unsafe { (calls.queue)(handle, 0, 0, &mut device.queue) };
         let timeline = SemaphoreTypeInfo::timeline();
@@ -159,21 +166,23 @@ impl Device {
     pub fn signal(&self, value: u64) -> Result<(), String> {
         let info = SignalInfo::new(self.semaphore, value);
         // SAFETY: device and semaphore live, and the structure does until the call returns.
-        done("vkSignalSemaphore", unsafe { (self.calls.signal)(self.handle, &info) })
+        done("vkSignalSemaphore", unsafe { (self.calls.signal)(self.made.handle, &info) })
     }
 
     /// Sleeps until the semaphore has this value.
     pub fn wait(&self, value: u64) -> Result<(), String> {
         let info = WaitInfo::new(&self.semaphore, &value);
         // SAFETY: device and semaphore live, and all that the structure names does until the call returns.
-        done("vkWaitSemaphores", unsafe { (self.calls.wait)(self.handle, &info, PATIENCE_NS) })
+        done("vkWaitSemaphores", unsafe { (self.calls.wait)(self.made.handle, &info, PATIENCE_NS) })
     }
 
     /// The value of the semaphore.
     pub fn value(&self) -> Result<u64, String> {
         let mut value = 0;
         // SAFETY: device and semaphore live; the value has a place.
-        done("vkGetSemaphoreCounterValue", unsafe { (self.calls.value)(self.handle, self.semaphore, &mut value) })?;
+        done("vkGetSemaphoreCounterValue", unsafe {
+            (self.calls.value)(self.made.handle, self.semaphore, &mut value)
+        })?;
         Ok(value)
     }
 }
@@ -183,10 +192,17 @@ impl Drop for Device {
         // SAFETY: nothing else has the device or its semaphore, and no work uses them once the device is idle. A semaphore of 0 is none, which
         // the interface allows.
         unsafe {
-            (self.calls.wait_idle)(self.handle);
-            (self.calls.destroy_semaphore)(self.handle, self.semaphore, null());
-            (self.calls.destroy_device)(self.handle, null());
+            (self.calls.wait_idle)(self.made.handle);
+            (self.calls.destroy_semaphore)(self.made.handle, self.semaphore, null());
         }
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // SAFETY: nothing else has the device, all that was made of it is gone, and no work runs on it: `Device` has waited for it, or nothing
+        // was ever submitted. The loader's own function serves every device of its instance, which lives.
+        unsafe { (self.instance.loader.destroy_device)(self.handle, null()) };
     }
 }
 

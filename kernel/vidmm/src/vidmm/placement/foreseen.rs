@@ -38,7 +38,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let (number, mut items, ended) = self.foreseen.begin_list();
             for &id in list {
                 let allocation = &mut self.allocations[id];
-                // A lock tells nothing: what it finds a subject stays one, and its lists count.
+                // A lock tells nothing: a subject that a lock keeps stays a subject, and its lists count.
                 let subject = allocation.told.subject || allocation.is_subject();
                 if allocation.told.list == number || allocation.first_segment() != segment || !subject {
                     continue;
