@@ -43,6 +43,7 @@ pub use dxgkrnl::{
 };
 pub use faults::{CALLS as FAULT_CALLS, FaultPlan, PlanError, statuses as fault_statuses};
 pub use host::{Host, HostAdapter, HostError, KERNEL_BYTES, Pending};
+pub use line::LINES_MAX as ADAPTERS_MAX;
 pub use link::ProcessLink;
 pub use profile::{FileError, PROFILES, Profile, ProfileError};
 pub use remote_process::{FilePiece, RemoteProcess};

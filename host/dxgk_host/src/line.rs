@@ -10,7 +10,7 @@ use device_port::InterruptPin;
 use crate::host::lock;
 
 /// Most adapters of a host: each has a bit.
-pub(crate) const LINES_MAX: usize = 64;
+pub const LINES_MAX: usize = 64;
 
 /// The interrupt lines between devices and dispatcher.
 #[derive(Default)]

@@ -104,28 +104,20 @@ impl FromStr for Limit {
 }
 
 impl HangArguments {
-    /// The policy of a run: without any argument the kernel does not watch for hangs.
-    ///
-    /// # Errors
-    /// As [`HangArguments::watch`].
-    pub fn policy(self) -> Result<RecoveryPolicy, RunError> {
-        let nothing = (self.delay, self.level, self.limit, self.ddi_delay) == (None, None, None, None);
-        HangArguments { level: if nothing { Some(Level::Off) } else { self.level }, ..self }.watch()
-    }
-
     /// Whether the watch is off and another argument sets it up.
     pub fn contradicts_itself(self) -> bool {
         let sets_up = self.delay.is_some() || self.limit.is_some() || self.ddi_delay.is_some();
         self.level == Some(Level::Off) && sets_up
     }
 
-    /// The policy that these say, and the documented one where they say nothing.
+    /// The adapter's policy on hangs: without any of these the kernel does not watch, and with one the others are as documented.
     ///
     /// # Errors
     /// [`RunError::Argument`] when the watch is off and another argument sets it up.
-    pub fn watch(self) -> Result<RecoveryPolicy, RunError> {
+    pub fn policy(self) -> Result<RecoveryPolicy, RunError> {
         let documented = RecoveryPolicy::default();
-        let off = self.level == Some(Level::Off);
+        let nothing = (self.delay, self.level, self.limit, self.ddi_delay) == (None, None, None, None);
+        let off = nothing || self.level == Some(Level::Off);
         if self.contradicts_itself() {
             return Err(RunError::Argument {
                 argument: "--tdr-level off".to_owned(),

@@ -62,12 +62,21 @@ impl Requests {
 pub fn flag() -> Arc<AtomicBool> {
     let cancel = Arc::new(AtomicBool::new(false));
     let raised = Arc::clone(&cancel);
-    let listening = Signals::new([SIGINT, SIGTERM, SIGHUP])
+    let ignored = ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
+    // `nohup`, or a shell that starts a command in the background, has a signal ignored; it stays ignored.
+    let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let listening = Signals::new(heard)
         .and_then(|signals| thread::Builder::new().name("signals".to_owned()).spawn(move || listen(signals, &raised)));
     if let Err(error) = listening {
         complain(&format!("note: Ctrl-C will end the run without a result: {error}\n"));
     }
     cancel
+}
+
+/// The signals that a process ignores, a bit each from signal 1 on, as procfs tells them (`SigIgn`); none if it does not.
+fn ignored(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 fn listen(mut signals: Signals, raised: &AtomicBool) {
@@ -113,6 +122,15 @@ mod tests {
         let heard = [1_000, 1_000, 1_001, 1_249, 1_250].map(|ms| requests.hear(Duration::from_millis(ms)));
         use Request::*;
         assert_eq!(heard, [End, Repeated, Repeated, Repeated, AtOnce]);
+    }
+
+    #[test]
+    fn ignored_signals_are_those_of_the_mask() {
+        let status =
+            "Name:\topenwddm\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\nSigCgt:\t00000001800004e8\n";
+        let of = ignored(status);
+        assert_eq!([SIGHUP, SIGINT, SIGTERM].map(|signal| of >> (signal - 1) & 1), [1, 0, 0]);
+        assert_eq!((ignored(""), ignored("SigIgn:\tmany\n")), (0, 0));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use dxgk_host::{FaultPlan, Host, HostConfig};
+use dxgk_host::{FaultPlan, Host, HostConfig, HostError};
 use dxgkd::{Daemon, Files, Limits, SandboxError, ServeError, Socket, give_up_calls, give_up_files, raise_descriptors};
 
 use crate::console::{Log, Out};
@@ -136,10 +136,7 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
         problem: format!("it could not install its handler of signals, by which it is stopped: {error}"),
         remedy: "run it where signals can be handled".to_owned(),
     })?;
-    let host = Host::start(setup).map_err(|error| RunError::Kernel {
-        problem: format!("the adapters did not start: {error}"),
-        remedy: "ask for less video memory".to_owned(),
-    })?;
+    let host = Host::start(setup).map_err(not_started)?;
     let figures = arguments.metrics.map(|address| metrics::serve(&host, address)).transpose()?;
     if sandboxed {
         give_up_calls().map_err(not_given_up)?;
@@ -187,6 +184,13 @@ fn until_stopped(stopped: &mpsc::Receiver<()>, host: &Host) -> Result<(), RunErr
     Ok(())
 }
 
+fn not_started(error: HostError) -> RunError {
+    RunError::Kernel {
+        problem: format!("the adapters did not start: {error}"),
+        remedy: "ask for other sizes of memory".to_owned(),
+    }
+}
+
 fn not_given_up(error: SandboxError) -> RunError {
     RunError::Kernel {
         problem: error.to_string(),
@@ -228,9 +232,10 @@ fn said(arguments: &ServeArguments) -> Result<Config, RunError> {
 
 /// The adapters, the consequences of hangs there, and the faults that are to happen.
 fn set_up(arguments: &ServeArguments, config: &Config) -> Result<HostConfig, RunError> {
-    let adapters = setup::host(&arguments.adapters, &config.adapter, arguments.system)?;
+    let recovery = config.tdr.unwrap_or_default().policy()?;
+    let adapters = setup::host(&arguments.adapters, &config.adapter, arguments.system, recovery)?;
     let faults = faults::chosen(arguments.faults.as_ref())?;
-    Ok(HostConfig { recovery: config.tdr.unwrap_or_default().watch()?, faults, ..adapters })
+    Ok(HostConfig { faults, ..adapters })
 }
 
 /// The profiles of the adapters.
@@ -239,9 +244,17 @@ fn names(setup: &HostConfig) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// What a daemon of this configuration would serve. Nothing is started or opened.
+/// The daemon that this configuration would start, in words. The check starts the adapters in virtual time, without a stored byte, and
+/// opens no socket.
+///
+/// # Errors
+/// Those of a start with it, but for a socket that is missing, because a service manager may hand one over.
 fn check(arguments: &ServeArguments, config: &Config) -> Result<String, RunError> {
-    let names = names(&set_up(arguments, config)?);
+    let setup = set_up(arguments, config)?;
+    let names = names(&setup);
+    let mode = dxgk_host::Mode::Virtual { stored: false };
+    let tried = HostConfig { mode, memory_files: false, isolates_processes: false, processors: None, ..setup };
+    drop(Host::start(tried).map_err(not_started)?);
     let met = met(config, raise_descriptors())?;
     let place = config
         .socket
@@ -270,7 +283,7 @@ impl Met {
     fn lowered(&self) -> Option<String> {
         let Met { limits, said, given } = self;
         (limits != said).then(|| format!(
-            "too few descriptors for the default limits, {given} where {} are needed: {} processes instead of {}, with {} memory files each instead of {}",
+            "too few descriptors for the default limits, {given} where {} are needed: {} of {} processes, each with {} of {} memory files",
             said.descriptors_at_most(), limits.processes, said.processes, limits.process.descriptors, said.process.descriptors
         ))
     }
@@ -326,6 +339,22 @@ mod tests {
         fn event(&mut self, _now_ns: u64, event: &Event) {
             assert!(!matches!(event, Event::DeviceCreated { .. }), "a defect");
         }
+    }
+
+    #[test]
+    fn every_adapter_has_the_watch_for_hangs_that_the_configuration_says() {
+        // spec: sync §4.4
+        let watches = |text: &str| {
+            let adapters = "[[adapter]]\nprofile = \"discrete-4k\"\n[[adapter]]\nprofile = \"wddm2-packets\"\n";
+            let config: Config = toml::from_str(&format!("{adapters}{text}")).expect("a configuration");
+            let setup = setup::host(&[], &config.adapter, None, config.tdr.unwrap_or_default().policy().expect("one"));
+            let setup = setup.expect("two adapters");
+            [setup.recovery, setup.others[0].recovery].map(|recovery| recovery.delay_ns)
+        };
+        assert_eq!(watches(""), [None; 2], "a software device on a busy computer is slow, not hung");
+        assert_eq!(watches("[tdr]\ndelay = 3\n"), [Some(3_000_000_000); 2]);
+        assert_eq!(watches("[tdr]\nlevel = \"recover\"\n"), [Some(2_000_000_000); 2]);
+        assert_eq!(watches("[tdr]\nlevel = \"off\"\n"), [None; 2]);
     }
 
     #[test]

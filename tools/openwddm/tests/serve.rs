@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::{Pid, Signal, kill_process};
 use served::{Daemon, NEVER, openwddm};
 
 /// A daemon whose log is read.
@@ -108,6 +109,10 @@ fn what_cannot_be_served_or_connected_to_is_refused_with_what_to_do() {
     std::fs::write(config, "[tdr]\nlevel = \"off\"\ndelay = 1\n").expect("a file");
     refused(&["serve", "--config", config, "--check-config"], 2, &["config.toml", "does not watch", "[tdr]"]);
     refused(&["serve", "--check-config", "--adapter", "no-such"], 2, &["no-such", "discrete-4k"]);
+    refused(&["serve", "--check-config", "--adapter", "discrete-4k,vram=4KiB"], 1, &["did not start", "memory"]);
+    let many =
+        ["serve", "--check-config"].into_iter().chain(["--adapter", "discrete-4k"].into_iter().cycle().take(130));
+    refused(&many.collect::<Vec<_>>(), 2, &["65", "at most 64", "another daemon"]);
     refused(&["serve", "--check-config", "--write-config"], 2, &["cannot be used with"]);
     refused(&["serve", "--socket", path, "--limit", "user.memory=much"], 2, &["user.memory=much", "no amount"]);
     let many = &["serve", "--socket", path, "--processes", "1000000000"];
@@ -234,13 +239,39 @@ fn a_daemon_with_few_descriptors_serves_one_client() {
         assert!(began.elapsed() < NEVER, "it does not serve");
         std::thread::sleep(Duration::from_millis(5));
     }
-    let (output, text) = ended(connect(&socket, &["--steps", "1"]));
+    const SMALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/timed.rrs.json");
+    let mut small = openwddm(&["run", SMALL, "--verify", "--connect"]);
+    let (output, text) = ended(small.arg(&socket).spawn().expect("the binary starts"));
+    assert_eq!(output.status.code(), Some(0), "{text}");
     daemon.0.kill().expect("it runs");
     let mut log = String::new();
     daemon.0.stderr.take().expect("its log").read_to_string(&mut log).expect("text");
-    assert!(log.contains("1 processes instead of 64"), "{log}");
-    // The client is served as far as its memory files go.
-    assert!(output.status.code() == Some(0) || text.contains("limit of memory files"), "{text}");
+    assert!(log.contains("1 of 64 processes, each with 279 of 4096 memory files"), "{log}");
+}
+
+#[test]
+fn the_log_has_the_lines_of_its_level() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = |level: &str| {
+        let (socket, config) = (folder.path().join(level), folder.path().join("config.toml"));
+        std::fs::write(&config, format!("log = {level:?}\n")).expect("a file");
+        let mut command = openwddm(&["serve", "--no-sandbox", "--adapter", "discrete-4k,vram=64MiB", "--config"]);
+        let mut daemon = Logged(command.arg(&config).arg("--socket").arg(&socket).spawn().expect("the binary starts"));
+        let began = Instant::now();
+        while !served::listens(&socket) {
+            assert!(began.elapsed() < NEVER, "it does not serve");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // A daemon that has answered a client handles signals, and a signal ends it behind all lines of its start.
+        assert!(processes(&socket).is_empty(), "no process has work");
+        kill_process(Pid::from_child(&daemon.0), Signal::TERM).expect("it runs");
+        assert_eq!(daemon.0.wait().expect("it ends").code(), Some(0));
+        let mut log = String::new();
+        daemon.0.stderr.take().expect("its log").read_to_string(&mut log).expect("text");
+        let [warned, ready] = ["keeps files", "discrete-4k at"].map(|part| log.contains(part));
+        (warned, ready)
+    };
+    assert_eq!(["error", "warn", "info"].map(log), [(false, false), (true, false), (true, true)]);
 }
 
 /// A socket that listens, as a service manager makes it.

@@ -1,6 +1,6 @@
 //! The adapters of a served kernel, as the configuration or the command line names them. Called by `serve`.
 
-use dxgk_host::{AdapterSetup, HostConfig, Mode, PROFILES};
+use dxgk_host::{ADAPTERS_MAX, AdapterSetup, HostConfig, Mode, PROFILES, RecoveryPolicy};
 use dxgkd::UNLIMITED;
 use shared_words::across::Processors;
 
@@ -25,6 +25,7 @@ pub fn host(
     choices: &[AdapterChoice],
     parts: &[AdapterPart],
     system: Option<MemorySize>,
+    recovery: RecoveryPolicy,
 ) -> Result<HostConfig, RunError> {
     let system = system.map(|size| whole(size, "--system …%".to_owned())).transpose()?;
     let of_choice = |choice: &AdapterChoice| {
@@ -43,7 +44,15 @@ pub fn host(
     if wanted.is_empty() {
         wanted.push(Wanted { profile: PROFILES[0].name.to_owned(), vram: None, system });
     }
-    let mut setups = wanted.iter().map(setup).collect::<Result<Vec<_>, _>>()?.into_iter();
+    if wanted.len() > ADAPTERS_MAX {
+        return Err(RunError::Argument {
+            argument: "adapters".to_owned(),
+            problem: format!("there are {} of them, and a kernel has at most {ADAPTERS_MAX}", wanted.len()),
+            remedy: "leave some out, or serve them with another daemon".to_owned(),
+        });
+    }
+    let setup = |wanted| Ok(AdapterSetup { recovery, ..setup(wanted)? });
+    let mut setups = wanted.iter().map(setup).collect::<Result<Vec<_>, RunError>>()?.into_iter();
     let first = setups.next().expect("there is one at least");
     Ok(HostConfig {
         isolates_processes: true,

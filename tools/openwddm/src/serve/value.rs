@@ -138,9 +138,9 @@ impl<'de> Deserialize<'de> for ProfileName {
         let name = String::deserialize(from)?;
         match Profile::asked(&name) {
             Ok(_) => Ok(ProfileName(name)),
-            Err(ProfileError::Unknown(_)) => {
-                Err(D::Error::custom(format!("there is no adapter {name:?}; `openwddm adapters` lists them")))
-            }
+            Err(ProfileError::Unknown(_)) => Err(D::Error::custom(format!(
+                "there is no adapter {name:?}; `openwddm adapters` lists them, or name a file that ends in .toml"
+            ))),
             Err(error) => Err(D::Error::custom(error)),
         }
     }

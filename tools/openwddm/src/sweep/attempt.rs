@@ -1,6 +1,6 @@
 //! One run of a sweep, in virtual time, and its row. Called by `pool` and `kept`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use dxgk_host::Profile;
 
@@ -9,7 +9,7 @@ use crate::error::RunError;
 use crate::outcome::Summary;
 use crate::progress::Progress;
 use crate::run;
-use crate::sweep::limit::{Limits, share};
+use crate::sweep::limit::{Cut, Limits, share};
 use crate::sweep::plan::{Plan, Point, digest};
 use crate::sweep::row::Row;
 
@@ -79,12 +79,11 @@ pub(super) fn attempt(
     let has_bound = || run::has_bound(plan.adapter(), &outcome.summary, row.processes);
     if let Some(limits) = limits.filter(|_| has_bound()) {
         let asked = (plan.options().steps, row.vram_bytes, plan.options().bound_seconds);
-        if let Some(limit) = limits.of((point.subject, subject.workload()), asked, cancel) {
-            limit.note(&mut row, link_of(plan.adapter(), plan.options().link));
-        }
-        // A bound that the interruption left unsolved, or that has no step more, would be missing in the row for good.
-        if cancel.load(Ordering::Relaxed) && row.further_step_fewest_bytes.is_none() {
-            return Ok(Ended::Interrupted);
+        match limits.of((point.subject, subject.workload()), asked, cancel) {
+            Ok(Some(limit)) => limit.note(&mut row, link_of(plan.adapter(), plan.options().link)),
+            Ok(None) => {}
+            // The bound would be missing in the row for good.
+            Err(Cut) => return Ok(Ended::Interrupted),
         }
     }
     Ok(Ended::Done(Box::new(row)))

@@ -24,30 +24,45 @@ pub(super) struct Limits {
 
 /// The bound of one memory: the first core that asks solves it, and others wait for it.
 #[derive(Default)]
-struct Solved(OnceLock<Option<Limit>>);
+struct Solved(OnceLock<Result<Option<Limit>, Cut>>);
+
+/// The interruption of the program left a bound unsolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cut;
 
 impl Limits {
-    /// The bound; `None` where it was not solved in time, or before `cancel` was set.
+    /// The bound; `None` where it was not solved in time.
+    ///
+    /// # Errors
+    /// [`Cut`]: `cancel` was set before all of it was solved.
     pub(super) fn of(
         &self,
         (subject, workload): (usize, &replay::Workload),
         (steps, capacity, seconds): (u32, u64, u32),
         cancel: &AtomicBool,
-    ) -> Option<Limit> {
+    ) -> Result<Option<Limit>, Cut> {
         if seconds == 0 {
-            return None;
+            return Ok(None);
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let solved = Arc::clone(known.entry((subject, capacity)).or_default());
         drop(known);
         *solved.0.get_or_init(|| {
             let began = Instant::now();
+            let mut cut = false;
             let mut left = || match cancel.load(Ordering::Relaxed) {
-                true => 0.0,
+                true => {
+                    cut = true;
+                    0.0
+                }
                 false => f64::from(seconds) - began.elapsed().as_secs_f64(),
             };
-            let all = fewest_bytes(workload, steps, capacity, &mut left).ok()?;
-            Some(Limit { all, further: fewest_bytes(workload, steps + 1, capacity, &mut left).ok() })
+            let all = fewest_bytes(workload, steps, capacity, &mut left).ok();
+            let further = all.and_then(|_| fewest_bytes(workload, steps + 1, capacity, &mut left).ok());
+            match all {
+                _ if cut && further.is_none() => Err(Cut),
+                all => Ok(all.map(|all| Limit { all, further })),
+            }
         })
     }
 }
@@ -87,4 +102,24 @@ pub(super) fn share(ideal_ns: u64, time_ns: u64) -> u64 {
     }
     let millionths = u128::from(ideal_ns) * 1_000_000 / u128::from(time_ns);
     u64::try_from(millionths).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::run::{self, Workload};
+
+    use super::*;
+
+    #[test]
+    fn an_interruption_is_told_apart_from_a_bound_that_no_row_was_to_have() {
+        let workload = run::open(&Workload::Bundled).unwrap();
+        let (limits, cut) = (Limits::default(), AtomicBool::new(true));
+        let of = |seconds, capacity| limits.of((0, &workload), (1, capacity, seconds), &cut);
+        assert!(matches!(of(0, 1 << 30), Ok(None)), "its row is done");
+        assert!(matches!(of(60, 1 << 30), Err(Cut)));
+        cut.store(false, Ordering::Relaxed);
+        assert!(matches!(of(60, 2 << 30), Ok(Some(Limit { further: Some(_), .. }))));
+        cut.store(true, Ordering::Relaxed);
+        assert!(matches!(of(60, 2 << 30), Ok(Some(_))), "it is known");
+    }
 }
