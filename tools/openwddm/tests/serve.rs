@@ -109,7 +109,7 @@ fn what_cannot_be_served_or_connected_to_is_refused_with_what_to_do() {
     std::fs::write(config, "[tdr]\nlevel = \"off\"\ndelay = 1\n").expect("a file");
     refused(&["serve", "--config", config, "--check-config"], 2, &["config.toml", "does not watch", "[tdr]"]);
     refused(&["serve", "--check-config", "--adapter", "no-such"], 2, &["no-such", "discrete-4k"]);
-    refused(&["serve", "--check-config", "--adapter", "discrete-4k,vram=4KiB"], 1, &["did not start", "memory"]);
+    refused(&["serve", "--check-config", "--adapter", "discrete-4k,vram=1KiB"], 1, &["did not start", "1024 bytes", "memory"]);
     let many =
         ["serve", "--check-config"].into_iter().chain(["--adapter", "discrete-4k"].into_iter().cycle().take(130));
     refused(&many.collect::<Vec<_>>(), 2, &["65", "at most 64", "another daemon"]);
@@ -219,6 +219,10 @@ fn a_configuration_is_checked_without_a_daemon() {
     assert!(check(&[]).contains("a service manager hands over"));
 }
 
+/// Two operations on three storages of 1 MiB.
+const SMALL: &str = r#"{"format": "residency-reference-string/1", "model": "small", "op_names": ["a", "b"],
+ "storages": [[1048576, 1], [1048576, 1], [1048576, 1]], "events": [[0, [0], [1]], [1, [1], [2]]]}"#;
+
 #[test]
 fn a_daemon_with_few_descriptors_serves_one_client() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -239,8 +243,9 @@ fn a_daemon_with_few_descriptors_serves_one_client() {
         assert!(began.elapsed() < NEVER, "it does not serve");
         std::thread::sleep(Duration::from_millis(5));
     }
-    const SMALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/timed.rrs.json");
-    let mut small = openwddm(&["run", SMALL, "--verify", "--connect"]);
+    let small = folder.path().join("small.rrs.json");
+    std::fs::write(&small, SMALL).expect("a file");
+    let mut small = openwddm(&["run", small.to_str().expect("a path in UTF-8"), "--verify", "--connect"]);
     let (output, text) = ended(small.arg(&socket).spawn().expect("the binary starts"));
     assert_eq!(output.status.code(), Some(0), "{text}");
     daemon.0.kill().expect("it runs");

@@ -301,7 +301,9 @@ fn the_example_sweeps_on_a_dask_cluster_and_reads_the_rows_back() {
 /// Cuts a sweep by signals, one behind the other, as soon as it has a row: its exit code, its table, and the folder.
 fn cut_by(signals: &[Signal]) -> (Option<i32>, String, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let cut = Command::new(env!("CARGO_BIN_EXE_openwddm"))
+    // A shell that starts the tests in the background has its commands ignore SIGINT, and a sweep keeps to that.
+    let cut = Command::new("env")
+        .args(["--default-signal=INT", env!("CARGO_BIN_EXE_openwddm")])
         .current_dir(folder.path())
         .args(["sweep", "--vram", "0.3..1.0/40", "--policy", "lru", "--jobs", "1"])
         .stdout(Stdio::piped())
