@@ -109,7 +109,11 @@ fn what_cannot_be_served_or_connected_to_is_refused_with_what_to_do() {
     std::fs::write(config, "[tdr]\nlevel = \"off\"\ndelay = 1\n").expect("a file");
     refused(&["serve", "--config", config, "--check-config"], 2, &["config.toml", "does not watch", "[tdr]"]);
     refused(&["serve", "--check-config", "--adapter", "no-such"], 2, &["no-such", "discrete-4k"]);
-    refused(&["serve", "--check-config", "--adapter", "discrete-4k,vram=1KiB"], 1, &["did not start", "1024 bytes", "memory"]);
+    refused(
+        &["serve", "--check-config", "--adapter", "discrete-4k,vram=1KiB"],
+        1,
+        &["did not start", "1024 bytes", "memory"],
+    );
     let many =
         ["serve", "--check-config"].into_iter().chain(["--adapter", "discrete-4k"].into_iter().cycle().take(130));
     refused(&many.collect::<Vec<_>>(), 2, &["65", "at most 64", "another daemon"]);
