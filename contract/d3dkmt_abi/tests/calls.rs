@@ -1,7 +1,7 @@
 //! The layouts of presents, priorities and other calls against those that `windows-sys` has published.
 
 #[macro_use]
-mod common;
+mod comparison;
 
 use d3dkmt_abi as ours;
 use windows_sys::Wdk::Graphics::Direct3D as published;

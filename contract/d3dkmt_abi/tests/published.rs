@@ -2,7 +2,7 @@
 //! doorbells are of a pre-release: there the fact sheet is followed (sync §2.1, §2.9), and the compiler has checked its numbers.
 
 #[macro_use]
-mod common;
+mod comparison;
 
 use d3dkmt_abi as ours;
 use windows_sys::Wdk::Graphics::Direct3D as published;

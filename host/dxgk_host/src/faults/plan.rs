@@ -112,7 +112,7 @@ pub(super) enum When {
 const ENGINES: u64 = 2;
 /// Shortest `TdrDelay`, as `--tdr-delay` takes it.
 const DELAY_NS_MIN: u64 = 1_000;
-/// Longest.
+/// Longest `TdrDelay`, likewise.
 const DELAY_NS_MAX: u64 = 900_000_000_000;
 
 impl FaultPlan {
