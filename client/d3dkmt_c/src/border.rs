@@ -5,9 +5,12 @@
 //! A [`Caller`] stands for that program while it waits: through it the pointers in its structures are followed, and it cannot be kept.
 #![allow(unsafe_code)]
 
+mod play;
+
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::time::Instant;
 
 use kmt_calls::Refusal;
 use shared_words::{AddressRange, ProgramError, ProgramPages};
@@ -15,6 +18,9 @@ use wddm_types::NtStatus;
 
 use crate::refusal::{invalid, not_supported, refuse};
 use crate::session::{Process, Session};
+use crate::trace::{self, Returned, Watched};
+
+pub(crate) use play::play;
 
 /// Most elements or bytes that a caller hands over in one array: a count beyond is a mistake, and is not read.
 const ARRAY_MAX: usize = 1 << 24;
@@ -26,6 +32,8 @@ pub type Answer = Result<NtStatus, Refusal>;
 pub struct Caller<'call> {
     /// The process that it is.
     pub process: &'call Process,
+    /// Told of the memory that the call looks at, where somebody wants to know.
+    watched: Option<&'call Watched>,
 }
 
 /// A function whose structure is only read.
@@ -38,11 +46,12 @@ pub unsafe fn enter_in<T: Copy>(
     arguments: *const T,
     body: fn(&Caller<'_>, &T) -> Answer,
 ) -> i32 {
-    status(name, || {
+    // SAFETY: what the caller vouches for.
+    let place = unsafe { Place::structure(arguments) };
+    status(name, place, |watched| {
         checked(arguments)?;
-        // SAFETY: not NULL, aligned, and readable as the caller vouches; any bytes are a value of these structures.
-        let given = unsafe { arguments.read() };
-        body(&Caller { process: session.process()? }, &given)
+        // SAFETY: not NULL, aligned, and good for the rest as the caller vouches.
+        unsafe { read_only(&Caller { process: session.process()?, watched }, arguments, body) }
     })
 }
 
@@ -57,14 +66,12 @@ pub unsafe fn enter_in_out<T: Copy>(
     arguments: *mut T,
     body: fn(&Caller<'_>, &mut T) -> Answer,
 ) -> i32 {
-    status(name, || {
+    // SAFETY: what the caller vouches for.
+    let place = unsafe { Place::structure(arguments.cast_const()) };
+    status(name, place, |watched| {
         checked(arguments.cast_const())?;
-        // SAFETY: as in `enter_in`.
-        let mut given = unsafe { arguments.read() };
-        let answer = body(&Caller { process: session.process()? }, &mut given)?;
-        // SAFETY: writable as the caller vouches.
-        unsafe { arguments.write(given) };
-        Ok(answer)
+        // SAFETY: as in `enter_in`; writable as the caller vouches.
+        unsafe { written_on_success(&Caller { process: session.process()?, watched }, arguments, body) }
     })
 }
 
@@ -78,14 +85,12 @@ pub unsafe fn enter_telling<T: Copy>(
     arguments: *mut T,
     body: fn(&Caller<'_>, &mut T) -> Answer,
 ) -> i32 {
-    status(name, || {
+    // SAFETY: what the caller vouches for.
+    let place = unsafe { Place::structure(arguments.cast_const()) };
+    status(name, place, |watched| {
         checked(arguments.cast_const())?;
-        // SAFETY: as in `enter_in`.
-        let mut given = unsafe { arguments.read() };
-        let answer = body(&Caller { process: session.process()? }, &mut given);
-        // SAFETY: writable as the caller vouches.
-        unsafe { arguments.write(given) };
-        answer
+        // SAFETY: as in `enter_in_out`.
+        unsafe { written_always(&Caller { process: session.process()?, watched }, arguments, body) }
     })
 }
 
@@ -100,7 +105,7 @@ pub unsafe fn enter_finding<T: Copy>(
     body: fn(&Caller<'_>, &mut T) -> Answer,
 ) -> i32 {
     if arguments.is_null() {
-        return status(name, || {
+        return status(name, Place::Nothing, |_| {
             Err(refuse(NtStatus::UNSUCCESSFUL, "NULL for the pointer to the arguments, which take the result"))
         });
     }
@@ -108,35 +113,130 @@ pub unsafe fn enter_finding<T: Copy>(
     unsafe { enter_in_out(session, name, arguments, body) }
 }
 
-/// A function that has no structure.
+/// A function that has no structure, but these parameters.
 ///
 /// # Safety
 /// The pointers that `body` follows are good for what the function's declaration says until this returns.
-pub unsafe fn enter(session: &Session, name: &str, body: impl FnOnce(&Caller<'_>) -> Answer) -> i32 {
-    status(name, || body(&Caller { process: session.process()? }))
+pub unsafe fn enter(
+    session: &Session,
+    name: &str,
+    parameters: &[u64],
+    body: impl FnOnce(&Caller<'_>) -> Answer,
+) -> i32 {
+    status(name, Place::Parameters(parameters), |watched| body(&Caller { process: session.process()?, watched }))
 }
 
 /// A function that is not built.
 pub fn refused(name: &str, reason: &'static str) -> i32 {
-    status(name, || Err(not_supported(reason)))
+    status(name, Place::Nothing, |_| Err(not_supported(reason)))
 }
 
-/// Runs a function up to its status: the one catch of panics.
-fn status(name: &str, function: impl FnOnce() -> Answer) -> i32 {
-    let answer = catch_unwind(AssertUnwindSafe(function));
-    let status = match answer {
-        Ok(Ok(status)) => status,
+/// A function that has nothing to do.
+pub fn nothing_to_do(name: &str) {
+    status(name, Place::Nothing, |_| Ok(NtStatus::SUCCESS));
+}
+
+/// # Safety
+/// `arguments` is not NULL, aligned and readable; the rest as of [`enter_in`].
+unsafe fn read_only<T: Copy>(caller: &Caller<'_>, arguments: *const T, body: fn(&Caller<'_>, &T) -> Answer) -> Answer {
+    // SAFETY: readable as the caller vouches; any bytes are a value of these structures.
+    let given = unsafe { arguments.read() };
+    body(caller, &given)
+}
+
+/// # Safety
+/// As [`read_only`], and writable.
+unsafe fn written_on_success<T: Copy>(
+    caller: &Caller<'_>,
+    arguments: *mut T,
+    body: fn(&Caller<'_>, &mut T) -> Answer,
+) -> Answer {
+    // SAFETY: as in `read_only`.
+    let mut given = unsafe { arguments.read() };
+    let answer = body(caller, &mut given)?;
+    // SAFETY: writable as the caller vouches.
+    unsafe { arguments.write(given) };
+    Ok(answer)
+}
+
+/// # Safety
+/// As [`written_on_success`].
+unsafe fn written_always<T: Copy>(
+    caller: &Caller<'_>,
+    arguments: *mut T,
+    body: fn(&Caller<'_>, &mut T) -> Answer,
+) -> Answer {
+    // SAFETY: as in `read_only`.
+    let mut given = unsafe { arguments.read() };
+    let answer = body(caller, &mut given);
+    // SAFETY: writable as the caller vouches.
+    unsafe { arguments.write(given) };
+    answer
+}
+
+/// Runs a function up to its status in C, and shows a trace what it did.
+fn status(name: &str, place: Place<'_>, function: impl FnOnce(Option<&Watched>) -> Answer) -> i32 {
+    if !trace::is_on() {
+        return in_c(judged(name, || function(None)).0);
+    }
+    let watched = Watched::default();
+    let begun = Instant::now();
+    let before = place.bytes();
+    let (status, refusal) = judged(name, || function(Some(&watched)));
+    let (after, reason) = (place.bytes(), refusal.map(|refusal| refusal.reason.into_owned()));
+    trace::returned(&Returned { function: name, before, after, watched: &watched, status, reason, begun });
+    in_c(status)
+}
+
+fn in_c(status: NtStatus) -> i32 {
+    // CAST: an NTSTATUS is signed in C.
+    status.0 as i32
+}
+
+/// The status of a function, and its refusal: the one catch of panics.
+fn judged(name: &str, function: impl FnOnce() -> Answer) -> (NtStatus, Option<Refusal>) {
+    match catch_unwind(AssertUnwindSafe(function)) {
+        Ok(Ok(status)) => (status, None),
         Ok(Err(refusal)) => {
             if std::env::var_os("OPENWDDM_REFUSALS").is_some() {
                 eprintln!("openwddm: {name}: {refusal}");
             }
-            refusal.status
+            (refusal.status, Some(refusal))
         }
         // The panic has been reported where it happened.
-        Err(_) => NtStatus::UNSUCCESSFUL,
-    };
-    // CAST: an NTSTATUS is signed in C.
-    status.0 as i32
+        Err(_) => (NtStatus::UNSUCCESSFUL, None),
+    }
+}
+
+/// The arguments of a function, where a trace finds them.
+#[derive(Clone, Copy)]
+enum Place<'call> {
+    /// A structure that can be read, and its size.
+    Structure(*const u8, usize),
+    /// Parameters, each as a number.
+    Parameters(&'call [u64]),
+    /// None, or none that the function looks at.
+    Nothing,
+}
+
+impl Place<'_> {
+    /// # Safety
+    /// As of [`enter_in`], for as long as the place is used.
+    unsafe fn structure<T>(arguments: *const T) -> Self {
+        match checked(arguments) {
+            Ok(()) => Place::Structure(arguments.cast(), size_of::<T>()),
+            Err(_) => Place::Nothing,
+        }
+    }
+
+    fn bytes(self) -> Option<Vec<u8>> {
+        match self {
+            // SAFETY: not NULL, so that the caller vouches for the structure while it waits.
+            Place::Structure(at, size) => Some(unsafe { std::slice::from_raw_parts(at, size) }.to_vec()),
+            Place::Parameters(parameters) => Some(parameters.iter().flat_map(|value| value.to_le_bytes()).collect()),
+            Place::Nothing => None,
+        }
+    }
 }
 
 fn checked<T>(pointer: *const T) -> Result<(), Refusal> {
@@ -149,12 +249,22 @@ fn checked<T>(pointer: *const T) -> Result<(), Refusal> {
     Ok(())
 }
 
-impl Caller<'_> {
+impl<'call> Caller<'call> {
+    /// A program whose calls nobody watches.
+    #[cfg(test)]
+    pub(crate) fn new(process: &'call Process) -> Caller<'call> {
+        Caller { process, watched: None }
+    }
     /// So many elements that the caller has put somewhere. None need no place.
     pub(crate) fn array<T: Copy>(&self, pointer: *const T, count: u32) -> Result<Vec<T>, Refusal> {
         let count = self.place(pointer, count)?;
         if count == 0 {
             return Ok(Vec::new());
+        }
+        if let Some(watched) = self.watched {
+            // SAFETY: as below; the structures of the interface are numbers and pointers, whose bytes have values.
+            let bytes = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), count * size_of::<T>()) };
+            watched.read(pointer.addr(), bytes.to_vec());
         }
         // SAFETY: not NULL, aligned (checked), and readable as the caller vouches while it waits.
         Ok(unsafe { std::slice::from_raw_parts(pointer, count) }.to_vec())
@@ -168,7 +278,18 @@ impl Caller<'_> {
     /// A place where so many elements will be written.
     pub(crate) fn room<T: Copy>(&self, pointer: *mut T, count: u32) -> Result<ResultBuffer<'_, T>, Refusal> {
         let count = self.place(pointer.cast_const(), count)?;
-        Ok(ResultBuffer { pointer, count, _caller: self })
+        if let Some(watched) = self.watched.filter(|_| count > 0) {
+            watched.room(pointer.addr(), count * size_of::<T>());
+        }
+        Ok(ResultBuffer { pointer, count, caller: self })
+    }
+
+    /// The program gives memory of its own, over which allocations are to lie.
+    pub(crate) fn gives(&self, address: u64, bytes: u64) -> Result<(), Refusal> {
+        let Some(watched) = self.watched else { return Ok(()) };
+        watched.given(address, bytes);
+        // CAST: an address and a length have 64 bits.
+        watched.check(address as usize, bytes as usize)
     }
 
     /// Puts the pages that `by` shows in place of the program's at this address, with what those hold.
@@ -199,6 +320,9 @@ impl Caller<'_> {
         }
         if count > 0 {
             checked(pointer)?;
+            if let Some(watched) = self.watched {
+                watched.check(pointer.addr(), count * size_of::<T>())?;
+            }
         }
         Ok(count)
     }
@@ -208,7 +332,7 @@ impl Caller<'_> {
 pub struct ResultBuffer<'call, T> {
     pointer: *mut T,
     count: usize,
-    _caller: &'call Caller<'call>,
+    caller: &'call Caller<'call>,
 }
 
 impl<T: Copy> ResultBuffer<'_, T> {
@@ -227,6 +351,12 @@ impl<T: Copy> ResultBuffer<'_, T> {
             // SAFETY: not NULL, aligned, and writable for so many elements as the caller vouches while it waits; our own slice
             // does not overlap with what the caller has.
             unsafe { std::ptr::copy_nonoverlapping(results.as_ptr(), self.pointer, results.len()) }
+            if let Some(watched) = self.caller.watched {
+                // SAFETY: what was just written there.
+                let bytes =
+                    unsafe { std::slice::from_raw_parts(self.pointer.cast_const().cast::<u8>(), size_of_val(results)) };
+                watched.wrote(self.pointer.addr(), bytes.to_vec());
+            }
         }
     }
 }

@@ -23,8 +23,10 @@ macro_rules! export {
             let body = |caller: &$crate::exported::Caller<'_>| {
                 $crate::exported::share_objects(caller, (count, objects, access), attributes, handle)
             };
+            let (listed, named) = (objects.addr() as u64, attributes.addr() as u64);
+            let parameters = [count.into(), listed, named, access.into(), handle.addr() as u64];
             // SAFETY: the C caller vouches for its pointers.
-            unsafe { $crate::exported::enter($session, "D3DKMTShareObjects", body) }
+            unsafe { $crate::exported::enter($session, "D3DKMTShareObjects", &parameters, body) }
         }
 
         /// `D3DKMTSetProcessSchedulingPriorityClass`. No pointers are followed.
@@ -35,8 +37,9 @@ macro_rules! export {
         ) -> i32 {
             let body =
                 |caller: &$crate::exported::Caller<'_>| $crate::exported::set_process_class(caller, process, class);
+            let parameters = [process.addr() as u64, u64::from(class.cast_unsigned())];
             // SAFETY: the function follows no pointer.
-            unsafe { $crate::exported::enter($session, "D3DKMTSetProcessSchedulingPriorityClass", body) }
+            unsafe { $crate::exported::enter($session, "D3DKMTSetProcessSchedulingPriorityClass", &parameters, body) }
         }
 
         /// `D3DKMTGetProcessSchedulingPriorityClass`.
@@ -50,16 +53,18 @@ macro_rules! export {
         ) -> i32 {
             let body =
                 |caller: &$crate::exported::Caller<'_>| $crate::exported::get_process_class(caller, process, class);
+            let parameters = [process.addr() as u64, class.addr() as u64];
             // SAFETY: the C caller vouches for its pointers.
-            unsafe { $crate::exported::enter($session, "D3DKMTGetProcessSchedulingPriorityClass", body) }
+            unsafe { $crate::exported::enter($session, "D3DKMTGetProcessSchedulingPriorityClass", &parameters, body) }
         }
 
         /// `D3DKMTReleaseProcessVidPnSourceOwners`. No pointers are followed.
         #[unsafe(no_mangle)]
         pub extern "C" fn D3DKMTReleaseProcessVidPnSourceOwners(process: $crate::abi::HANDLE) -> i32 {
             let body = |caller: &$crate::exported::Caller<'_>| $crate::exported::release_sources_of(caller, process);
+            let parameters = [process.addr() as u64];
             // SAFETY: the function follows no pointer.
-            unsafe { $crate::exported::enter($session, "D3DKMTReleaseProcessVidPnSourceOwners", body) }
+            unsafe { $crate::exported::enter($session, "D3DKMTReleaseProcessVidPnSourceOwners", &parameters, body) }
         }
 
         /// `D3DKMTCheckExclusiveOwnership`: whether some device owns a display for itself. No pointers.
@@ -67,14 +72,17 @@ macro_rules! export {
         pub extern "C" fn D3DKMTCheckExclusiveOwnership() -> $crate::abi::BOOLEAN {
             // SAFETY: the function follows no pointer.
             let status = unsafe {
-                $crate::exported::enter($session, "D3DKMTCheckExclusiveOwnership", $crate::exported::no_exclusive_owner)
+                let body = $crate::exported::no_exclusive_owner;
+                $crate::exported::enter($session, "D3DKMTCheckExclusiveOwnership", &[], body)
             };
             $crate::exported::is_owned(status)
         }
 
         /// `D3DKMTCloseDxCoreDevice`: the library has no descriptor that a program closes; its connection lives as long as the process.
         #[unsafe(no_mangle)]
-        pub extern "C" fn D3DKMTCloseDxCoreDevice() {}
+        pub extern "C" fn D3DKMTCloseDxCoreDevice() {
+            $crate::exported::nothing_to_do("D3DKMTCloseDxCoreDevice");
+        }
     };
 }
 

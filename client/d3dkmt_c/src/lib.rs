@@ -35,6 +35,8 @@ mod name;
 mod notification;
 mod ownership;
 mod packet_sync;
+mod parameter;
+mod playback;
 mod present;
 mod priority;
 mod program_memory;
@@ -46,6 +48,7 @@ mod resource;
 mod session;
 mod statistics;
 mod sync_object;
+mod trace;
 mod unsupported;
 
 #[cfg(test)]
@@ -53,7 +56,9 @@ mod refusing;
 
 pub use d3dkmt_abi as abi;
 pub use function::{FUNCTIONS, Function, FunctionState, PLAIN, functions};
+pub use playback::{PlayError, Playback, Played};
 pub use session::{OpenLink, Session};
+pub use trace::{VERSION as TRACE_VERSION, Value};
 pub use unsupported::UNSUPPORTED;
 
 /// The items that [`export!`] alone calls.
@@ -61,7 +66,9 @@ pub use unsupported::UNSUPPORTED;
 pub mod exported {
     pub use crate::adapter::*;
     pub use crate::allocation::*;
-    pub use crate::border::{Caller, enter, enter_finding, enter_in, enter_in_out, enter_telling, refused};
+    pub use crate::border::{
+        Caller, enter, enter_finding, enter_in, enter_in_out, enter_telling, nothing_to_do, refused,
+    };
     pub use crate::context::*;
     pub use crate::device::*;
     pub use crate::display::*;

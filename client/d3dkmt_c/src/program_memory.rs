@@ -75,6 +75,10 @@ pub fn give(
 ) -> Result<(Given, Vec<SectionRange>), Refusal> {
     let (mut given, mut ranges) = (Given::default(), Vec::new());
     for (address, size_bytes) in places {
+        if let Err(refusal) = caller.gives(address, size_bytes) {
+            given.abandon(caller);
+            return Err(refusal);
+        }
         let mut known = caller.process.program_memory();
         match known.give(caller, device, address, size_bytes) {
             Ok(range) => {

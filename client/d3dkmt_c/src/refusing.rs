@@ -124,7 +124,7 @@ fn an_adapter_that_says_nothing_of_itself_is_closed() {
         matches!(call, Call::Adapter(AdapterCall::QueryAdapterInfo { adapter: RawHandle(2) }))
             .then_some(NtStatus::NO_MEMORY)
     });
-    let caller = Caller { process: &process };
+    let caller = Caller::new(&process);
     let opened = crate::adapter::open(&caller, Luid(2)).map(|_| ());
     assert_eq!(opened.map_err(|refusal| refusal.status), Err(NtStatus::NO_MEMORY));
     assert!(kernel.is_none_open());
@@ -140,7 +140,7 @@ fn an_owner_is_found_behind_an_adapter_that_refuses() {
         Call::Display(_) => Some(NtStatus::GRAPHICS_PRESENT_OCCLUDED),
         _ => None,
     });
-    let answer = crate::ownership::no_exclusive_owner(&Caller { process: &process });
+    let answer = crate::ownership::no_exclusive_owner(&Caller::new(&process));
     assert_eq!(answer.map_err(|refusal| refusal.status), Err(NtStatus::GRAPHICS_PRESENT_OCCLUDED));
     assert!(kernel.is_none_open());
 }
@@ -153,7 +153,7 @@ fn a_refusal_is_told_where_there_is_no_owner() {
         }
         _ => None,
     });
-    let answer = crate::ownership::no_exclusive_owner(&Caller { process: &process });
+    let answer = crate::ownership::no_exclusive_owner(&Caller::new(&process));
     assert_eq!(answer.map_err(|refusal| refusal.status), Err(NtStatus::NO_MEMORY));
     assert!(kernel.is_none_open());
 }
@@ -166,6 +166,6 @@ fn the_next_adapter_tells_the_class_and_a_refused_close_keeps_the_answer() {
         _ => None,
     });
     let mut class = 77;
-    let answer = crate::priority::get_process_class(&Caller { process: &process }, std::ptr::null_mut(), &mut class);
+    let answer = crate::priority::get_process_class(&Caller::new(&process), std::ptr::null_mut(), &mut class);
     assert_eq!((answer, class), (Ok(NtStatus::SUCCESS), 2));
 }

@@ -1,4 +1,4 @@
-//! A declaration as data: the C header is written from it.
+//! A declaration as data: the C header is written from it, and traces of calls are decoded by it.
 
 /// One declared name.
 #[derive(Clone, Copy, Debug)]
@@ -35,4 +35,21 @@ pub struct Field {
     pub of: &'static str,
     /// First byte.
     pub offset: usize,
+    /// Size in bytes.
+    pub size: usize,
+}
+
+/// How a type that is a number is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberKind {
+    /// Without a sign.
+    Unsigned,
+    /// With a sign.
+    Signed,
+    /// A handle of the kernel, or one of the operating system.
+    Handle,
+    /// A GPU virtual address.
+    GpuVa,
+    /// A wide character.
+    Wide,
 }

@@ -87,16 +87,31 @@ macro_rules! item {
 macro_rules! shape {
     (packed $name:ident { $size:literal; $($offset:literal $field:ident: $of:ty,)* }) => {
         $crate::Shape::Packed(&[
-            $($crate::Field { name: stringify!($field), of: stringify!($of), offset: $offset },)*
+            $($crate::Field {
+                name: stringify!($field),
+                of: stringify!($of),
+                offset: $offset,
+                size: size_of::<$of>(),
+            },)*
         ])
     };
     (structure $name:ident { $size:literal; $($offset:literal $field:ident: $of:ty,)* }) => {
         $crate::Shape::Struct(&[
-            $($crate::Field { name: stringify!($field), of: stringify!($of), offset: $offset },)*
+            $($crate::Field {
+                name: stringify!($field),
+                of: stringify!($of),
+                offset: $offset,
+                size: size_of::<$of>(),
+            },)*
         ])
     };
     (alternative $name:ident { $size:literal; $($field:ident: $of:ty,)* }) => {
-        $crate::Shape::Union(&[$($crate::Field { name: stringify!($field), of: stringify!($of), offset: 0 },)*])
+        $crate::Shape::Union(&[$($crate::Field {
+                name: stringify!($field),
+                of: stringify!($of),
+                offset: 0,
+                size: size_of::<$of>(),
+            },)*])
     };
     (flags $name:ident { $of:ident; $($bit:literal $width:literal $flag:ident,)* }) => {
         $crate::Shape::Flags(stringify!($of), &[$((stringify!($flag), $bit, $width),)*])

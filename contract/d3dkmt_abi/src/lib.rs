@@ -16,6 +16,7 @@
 
 mod adapter;
 mod allocation;
+mod arm;
 mod context;
 mod description;
 mod device;
@@ -39,8 +40,9 @@ mod system;
 
 pub use adapter::*;
 pub use allocation::*;
+pub use arm::{ARMS, Arm};
 pub use context::*;
-pub use description::{Field, Item, Shape};
+pub use description::{Field, Item, NumberKind, Shape};
 pub use device::*;
 pub use display::*;
 pub use escape::*;

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use crate::description::NumberKind;
 use crate::layout::layout;
 
 pub type BYTE = u8;
@@ -46,6 +47,33 @@ pub const D3DDDI_NATIVE_FENCE_PDD_SIZE: usize = 64;
 pub const D3DDDI_DOORBELL_PRIVATEDATA_MAX_BYTES_WDDM3_1: usize = 16;
 /// Adapters of `D3DKMT_ENUMADAPTERS`.
 pub const MAX_ENUM_ADAPTERS: usize = 16;
+
+/// The types that are numbers: size in bytes, and how each is to be read.
+pub const NUMBERS: &[(&str, usize, NumberKind)] = &[
+    ("BYTE", 1, NumberKind::Unsigned),
+    ("BOOLEAN", 1, NumberKind::Unsigned),
+    ("WORD", 2, NumberKind::Unsigned),
+    ("UINT16", 2, NumberKind::Unsigned),
+    ("BOOL", 4, NumberKind::Signed),
+    ("INT", 4, NumberKind::Signed),
+    ("LONG", 4, NumberKind::Signed),
+    ("UINT", 4, NumberKind::Unsigned),
+    ("ULONG", 4, NumberKind::Unsigned),
+    ("DWORD", 4, NumberKind::Unsigned),
+    ("UINT64", 8, NumberKind::Unsigned),
+    ("ULONGLONG", 8, NumberKind::Unsigned),
+    ("LARGE_INTEGER", 8, NumberKind::Signed),
+    ("SIZE_T", 8, NumberKind::Unsigned),
+    ("ULONG_PTR", 8, NumberKind::Unsigned),
+    ("HANDLE", 8, NumberKind::Handle),
+    ("NTSTATUS", 4, NumberKind::Signed),
+    ("D3DKMT_HANDLE", 4, NumberKind::Handle),
+    ("D3DGPU_VIRTUAL_ADDRESS", 8, NumberKind::GpuVa),
+    ("D3DGPU_SIZE_T", 8, NumberKind::Unsigned),
+    ("D3DDDI_VIDEO_PRESENT_SOURCE_ID", 4, NumberKind::Unsigned),
+    ("D3DDDI_VIDEO_PRESENT_TARGET_ID", 4, NumberKind::Unsigned),
+    ("WCHAR", size_of::<WCHAR>(), NumberKind::Wide),
+];
 
 layout! {
     /// Names an adapter as long as the machine runs.

@@ -9,6 +9,7 @@
 //! - `OPENWDDM_FAULTS`: calls that are to fail, and faults of the first adapter's device (docs/faults.md); not with `OPENWDDM_SOCKET`, where
 //!   the daemon has its own.
 //! - `OPENWDDM_REFUSALS`: if set, each refusal is written to the standard error output with its reason.
+//! - `OPENWDDM_TRACE`: `calls[,errors][:FILE]` has each call written with its arguments and results (docs/calls.md).
 #![allow(unsafe_code)] // The exported functions are called by C programs with pointers.
 
 mod kernel;

@@ -2,11 +2,12 @@
 //! zeros, one whose bits are all set. A function that refuses each use refuses these. Each function answers with a documented status, none with the status of a failed library, and the
 //! library works behind them all.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use d3dkmt_c::{FUNCTIONS, UNSUPPORTED};
+use d3dkmt_c::{FUNCTIONS, UNSUPPORTED, functions};
 
 /// Functions that ask nothing of their structure, or of one of zeros: how many adapters there are at most, an event, a mutex.
 const CONTENT_WITH_ZEROS: [&str; 6] = [
@@ -138,7 +139,24 @@ fn no_argument_brings_the_library_down() {
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let mut run = Command::new(out);
     run.env_remove("OPENWDDM_SOCKET").env("LD_LIBRARY_PATH", libraries).env("OPENWDDM_VRAM", "33554432");
+    let trace = folder.path().join("calls.jsonl");
+    run.env("OPENWDDM_TRACE", format!("calls:{}", trace.display()));
     let ran = run.output().expect("it runs");
     let (said, why) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success(), "{}\n{said}\n{why}", ran.status);
+    every_function_is_traced(&std::fs::read_to_string(trace).expect("it is written"));
+}
+
+/// The trace of the program has a line for each of its calls, of every function that there is.
+fn every_function_is_traced(trace: &str) {
+    let lines: Vec<serde_json::Value> =
+        trace.lines().skip(1).map(|line| serde_json::from_str(line).expect(line)).collect();
+    let called: BTreeSet<&str> = lines.iter().map(|line| line["call"].as_str().expect("a name")).collect();
+    let listed: BTreeSet<&str> = functions().map(|function| function.name).collect();
+    assert_eq!(called, listed);
+    // Four calls of each with a structure, and those of the end.
+    assert_eq!(lines.len(), 4 * FUNCTIONS.len() + UNSUPPORTED.len() + 14);
+    let refused: Vec<_> = lines.iter().filter(|line| line["status"].as_str() >= Some("0xc")).collect();
+    assert!(refused.iter().all(|line| line["reason"].is_string() && line["name"].is_string()), "{refused:?}");
+    assert!(refused.len() > 4 * FUNCTIONS.len() - 20, "{} refusals", refused.len());
 }
