@@ -32,7 +32,7 @@ pub type Answer = Result<NtStatus, Refusal>;
 pub struct Caller<'call> {
     /// The process that it is.
     pub process: &'call Process,
-    /// Told of the memory that the call looks at, where somebody wants to know.
+    /// Told of the memory that the call looks at, where a trace or a replay wants to know.
     watched: Option<&'call Watched>,
 }
 
@@ -250,7 +250,7 @@ fn checked<T>(pointer: *const T) -> Result<(), Refusal> {
 }
 
 impl<'call> Caller<'call> {
-    /// A program whose calls nobody watches.
+    /// A program without a trace.
     #[cfg(test)]
     pub(crate) fn new(process: &'call Process) -> Caller<'call> {
         Caller { process, watched: None }
