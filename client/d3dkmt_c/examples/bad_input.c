@@ -1,7 +1,7 @@
 /* Calls that no program should make: each is refused with the documented status, and nothing has happened then. */
 #include <stdint.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 /* The next address that no structure can have. */
 static void* misaligned(void* pointer) {
@@ -130,13 +130,11 @@ int main(void) {
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTSignalSynchronizationObjectFromCpu(&signal));
 
     /* Private calls that no driver gets, and one that this driver does not know: the caller's data stays as it was. */
-    uint64_t question[SOFTGPU_QUESTION_WORDS];
-    softgpu_question(question, SOFTGPU_USAGE);
-    D3DKMT_ESCAPE escape = {.hAdapter = adapter, .pPrivateDriverData = question, .PrivateDriverDataSize = sizeof question};
+    SOFTGPU_QUESTION question = softgpu_question(SOFTGPU_ASK_USAGE);
+    D3DKMT_ESCAPE escape = {.hAdapter = adapter, .pPrivateDriverData = &question, .PrivateDriverDataSize = sizeof question};
     OK(D3DKMTEscape(&escape));
-    CHECK(question[1] != 0);
-    uint64_t answered[SOFTGPU_QUESTION_WORDS];
-    memcpy(answered, question, sizeof question);
+    CHECK(question.answer.usage.queues != 0);
+    SOFTGPU_QUESTION answered = question;
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTEscape(&escape));
     escape.Type = D3DKMT_ESCAPE_VIDMM;
     EXPECT(STATUS_NOT_SUPPORTED, D3DKMTEscape(&escape));
@@ -156,7 +154,7 @@ int main(void) {
     escape.PrivateDriverDataSize = sizeof question;
     escape.pPrivateDriverData = NULL;
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTEscape(&escape));
-    CHECK(memcmp(answered, question, sizeof question) == 0);
+    CHECK(memcmp(&answered, &question, sizeof question) == 0);
 
 
     /* After all that the device works. */

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 #define GENERIC_ALL 0x10000000
 

@@ -1,15 +1,12 @@
 /* The program hands work to an engine by itself: commands in a ring of its own, and a store at the doorbell. It makes a call only to
  * wake an engine that sleeps, and to sleep until the work is done. The formats of the ring, of the doorbell's page and of the driver's
- * data of a queue are the software GPU's (softgpu.h). */
+ * data of a queue are the software GPU's (openwddm/softgpu.h). */
 #include <pthread.h>
 #include <time.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 enum { RING_BYTES = 4096, BYTES = 1 << 12, ROUNDS = 300 };
-
-/* The word of the doorbell's page that says whether the engine sleeps. */
-enum { ASLEEP = 64 };
 
 static D3DKMT_CREATE_DOORBELL doorbell;
 static uint64_t connects, wakes;
@@ -24,7 +21,7 @@ static void ring_doorbell(uint64_t value, uint64_t write_pointer) {
     for (;;) {
         store(doorbell.DoorbellCPUVirtualAddress, write_pointer);
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
-        uint64_t asleep = load((const char*)doorbell.DoorbellCPUVirtualAddress + ASLEEP);
+        uint64_t asleep = load((const char*)doorbell.DoorbellCPUVirtualAddress + SOFTGPU_DOORBELL_ASLEEP);
         /* The status is read behind the ring. */
         uint64_t status = load(doorbell.DoorbellStatusCPUVirtualAddress);
         if (status == D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY) {
@@ -47,7 +44,7 @@ static void ring_doorbell(uint64_t value, uint64_t write_pointer) {
 static void wait_until_the_engine_sleeps(void) {
     const char* page = doorbell.DoorbellCPUVirtualAddress;
     struct timespec pause = {.tv_nsec = 1000 * 1000};
-    for (int waited_ms = 0; !load(page + ASLEEP); waited_ms++) {
+    for (int waited_ms = 0; !load(page + SOFTGPU_DOORBELL_ASLEEP); waited_ms++) {
         if (load(doorbell.DoorbellStatusCPUVirtualAddress) == D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY) {
             return;
         }

@@ -1,7 +1,7 @@
 /* Events that the program itself sets: between its threads, and beside what a fence sets. */
 #include <pthread.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 static HANDLE create(BOOL manual_reset) {
     OPENWDDM_CREATEEVENT create = {.bManualReset = manual_reset};

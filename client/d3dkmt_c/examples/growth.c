@@ -3,7 +3,7 @@
  * video memory for as many pages as there are objects (OPENWDDM_VRAM). */
 #include <time.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 enum { SIZES_MAX = 8, BATCHES = 9 };
 

@@ -1,6 +1,6 @@
 /* The bits of handles: a program that is handed one sees by them whether it is local or global. A shared object has its global handle
  * as long as it is open. */
-#include "softgpu.h"
+#include "steps.h"
 
 static D3DKMT_HANDLE create_mutex(D3DKMT_HANDLE device, D3DKMT_HANDLE* global) {
     D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create = {

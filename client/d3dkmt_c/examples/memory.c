@@ -1,5 +1,5 @@
 /* The life of an allocation: created, mapped for the GPU, made resident, written by the CPU, evicted, read again, destroyed. */
-#include "softgpu.h"
+#include "steps.h"
 
 enum { BYTES = 1 << 20, WORDS = BYTES / 8 };
 

@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 extern char** environ;
 

@@ -1,6 +1,6 @@
 /* A program offers memory that it can spare and takes it back, with its content unless the kernel needed the room. It makes an
  * allocation over memory that it has already. And it writes back what the CPU's caches may hold. */
-#include "softgpu.h"
+#include "steps.h"
 
 enum { BYTES = 1 << 20 };
 

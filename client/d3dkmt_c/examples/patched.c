@@ -1,8 +1,8 @@
 /* An adapter of the first generation: commands name memory by lists, the kernel writes addresses into them, and the lock of that time shows what
  * came of it. */
-#include "softgpu.h"
+#include "steps.h"
 
-enum { BYTES = 1 << 16, WORDS = BYTES / 8, ACCESSED_PHYSICALLY = 4 };
+enum { BYTES = 1 << 16, WORDS = BYTES / 8 };
 
 int main(void) {
     D3DKMT_HANDLE device = create_device(first_adapter());
@@ -24,14 +24,12 @@ int main(void) {
 
     /* One command: its second word is an address that only the kernel knows. */
     uint64_t* words = context.pCommandBuffer;
-    words[0] = 0x81 | (uint64_t)3 << 8 | (uint64_t)0xabcd0123 << 32;
-    words[1] = 0;
-    words[2] = BYTES;
+    softgpu_fill_physical(words, 0, BYTES, 0xabcd0123);
     context.pAllocationList[0] = (D3DDDI_ALLOCATIONLIST){.hAllocation = info.hAllocation, .WriteOperation = 1};
     context.pPatchLocationList[0] = (D3DDDI_PATCHLOCATIONLIST){.SlotId = 1, .PatchOffset = 8};
     D3DKMT_RENDER render = {
         .hContext = context.hContext,
-        .CommandLength = 24,
+        .CommandLength = SOFTGPU_FILL_PHYSICAL_WORDS * 8,
         .AllocationCount = 1,
         .PatchLocationCount = 1,
     };

@@ -1,7 +1,7 @@
 /* Asks each adapter about itself: names, sizes, versions, capabilities, nodes; and finds adapters by the names of their displays. */
 #include <inttypes.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 static NTSTATUS ask(D3DKMT_HANDLE adapter, KMTQUERYADAPTERINFOTYPE type, void* answer, UINT size) {
     D3DKMT_QUERYADAPTERINFO query = {
@@ -53,22 +53,21 @@ int main(void) {
         EXPECT(STATUS_INVALID_PARAMETER, ask(adapter, KMTQAITYPE_GETSEGMENTGROUPSIZE, &groups, sizeof groups));
 
         /* Private questions to the driver of this device: its device's name and clock, and how many of its queues are taken. */
-        uint64_t hardware[SOFTGPU_QUESTION_WORDS], usage[SOFTGPU_QUESTION_WORDS];
-        softgpu_question(hardware, SOFTGPU_HARDWARE);
+        SOFTGPU_QUESTION hardware = softgpu_question(SOFTGPU_ASK_HARDWARE), usage = softgpu_question(SOFTGPU_ASK_USAGE);
         D3DKMT_ESCAPE escape = {
             .hAdapter = adapter,
             .Type = D3DKMT_ESCAPE_DRIVERPRIVATE,
             .Flags = {.HardwareAccess = 1},
-            .pPrivateDriverData = hardware,
+            .pPrivateDriverData = &hardware,
             .PrivateDriverDataSize = sizeof hardware,
         };
         OK(D3DKMTEscape(&escape));
-        CHECK(hardware[1] == 0x534f465447505531 && hardware[2] != 0 && hardware[3] >= groups.LocalMemory);
-        softgpu_question(usage, SOFTGPU_USAGE);
+        const SOFTGPU_HARDWARE* device = &hardware.answer.hardware;
+        CHECK(device->id == SOFTGPU_ID && device->timestamp != 0 && device->local_bytes >= groups.LocalMemory);
         escape.Flags.Value = 0;
-        escape.pPrivateDriverData = usage;
+        escape.pPrivateDriverData = &usage;
         OK(D3DKMTEscape(&escape));
-        CHECK((uint32_t)usage[1] >= usage[1] >> 32);
+        CHECK(usage.answer.usage.queues == SOFTGPU_QUEUES && usage.answer.usage.queues_taken <= SOFTGPU_QUEUES);
 
         D3DKMT_WDDM_1_2_CAPS early;
         ASK(adapter, KMTQAITYPE_WDDM_1_2_CAPS, early);

@@ -1,6 +1,6 @@
 /* A resource of two allocations, shared by a global handle: another device first asks about it, and then opens it in both forms, with
  * the data that its creator, the runtime and the driver have given it. */
-#include "softgpu.h"
+#include "steps.h"
 
 enum { BYTES = 1 << 16, ALLOCATIONS = 2 };
 

@@ -4,7 +4,7 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 extern char** environ;
 

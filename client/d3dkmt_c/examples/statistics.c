@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <time.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 enum { BYTES = 4 << 20 };
 

@@ -1,6 +1,6 @@
 /* Work on the GPU, and a monitored fence that tells when it is done: by a hardware queue where the adapter has them, else by a packet
  * context. The CPU waits for the fence in three ways: by a call that blocks, by an event, and by a look at its word. */
-#include "softgpu.h"
+#include "steps.h"
 
 enum { BYTES = 1 << 16, WORDS = BYTES / 8 };
 

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 enum { BYTES = 20 << 20 };
 

@@ -6,11 +6,13 @@
 
 mod encoding;
 mod fences;
+mod form;
 #[cfg(test)]
 mod tests;
 
 pub use encoding::{ENTRIES_GIVEN_MAX, WORDS_MAX};
 pub use fences::FenceCommand;
+pub use form::{FORMS, Form, Operand, Width, Word, touch_flags};
 
 use crate::tile::Tiling;
 

@@ -28,17 +28,23 @@ pub enum DmaBuffers {
     Local,
 }
 
+impl DmaBuffers {
+    /// The number in the layout.
+    pub const fn number(self) -> u8 {
+        match self {
+            DmaBuffers::Contiguous => 0,
+            DmaBuffers::Aperture => 1,
+            DmaBuffers::Local => 2,
+        }
+    }
+}
+
 /// The bytes to hand to the kernel.
 pub fn encode(buffers: DmaBuffers) -> [u8; BYTES] {
-    let place = match buffers {
-        DmaBuffers::Contiguous => 0,
-        DmaBuffers::Aperture => 1,
-        DmaBuffers::Local => 2,
-    };
     let mut bytes = [0; BYTES];
     bytes[0..4].copy_from_slice(&MAGIC.to_le_bytes());
     bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
-    bytes[6] = place;
+    bytes[6] = buffers.number();
     bytes
 }
 

@@ -29,6 +29,7 @@ pub mod command;
 pub mod context_data;
 pub mod display;
 pub mod doorbell;
+pub mod layout;
 pub mod page_table;
 pub mod pattern;
 pub mod private_call;

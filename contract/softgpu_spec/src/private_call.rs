@@ -65,16 +65,20 @@ pub enum QuestionError {
 }
 
 impl Question {
-    /// The bytes to hand to the kernel.
-    pub fn encode(self) -> [u8; BYTES] {
-        let number: u16 = match self {
+    /// The number in the layout.
+    pub const fn number(self) -> u16 {
+        match self {
             Question::Hardware => 1,
             Question::Usage => 2,
-        };
+        }
+    }
+
+    /// The bytes to hand to the kernel.
+    pub fn encode(self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         put(&mut bytes, 0, &MAGIC.to_le_bytes());
         put(&mut bytes, 4, &VERSION.to_le_bytes());
-        put(&mut bytes, 6, &number.to_le_bytes());
+        put(&mut bytes, 6, &self.number().to_le_bytes());
         bytes
     }
 

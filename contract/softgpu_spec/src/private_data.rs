@@ -39,6 +39,17 @@ pub enum Kind {
     LocalThenSystem,
 }
 
+impl Kind {
+    /// The number in the layout.
+    pub const fn number(self) -> u8 {
+        match self {
+            Kind::Local => 1,
+            Kind::System => 2,
+            Kind::LocalThenSystem => 3,
+        }
+    }
+}
+
 /// The wanted properties of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocationRequest {
@@ -80,18 +91,17 @@ pub enum RequestError {
     Size(u64),
 }
 
-const CPU_VISIBLE: u32 = 1 << 0;
-const CACHED: u32 = 1 << 1;
-const ACCESSED_PHYSICALLY: u32 = 1 << 2;
+/// Flag: the CPU may map it.
+pub const CPU_VISIBLE: u32 = 1 << 0;
+/// Flag: system pages are cacheable; needs [`CPU_VISIBLE`].
+pub const CACHED: u32 = 1 << 1;
+/// Flag: commands name it by bus address.
+pub const ACCESSED_PHYSICALLY: u32 = 1 << 2;
 
 impl AllocationRequest {
     /// The bytes to hand to the kernel.
     pub fn encode(&self) -> [u8; BYTES] {
-        let kind = match self.kind {
-            Kind::Local => 1,
-            Kind::System => 2,
-            Kind::LocalThenSystem => 3,
-        };
+        let kind = self.kind.number();
         let flag = |set: bool, bit: u32| if set { bit } else { 0 };
         let flags = flag(self.cpu_visible, CPU_VISIBLE)
             | flag(self.cached, CACHED)

@@ -1,8 +1,8 @@
-//! Puts the C interface where a system's C compilers look: the libraries, the header, and a file for pkg-config.
+//! Puts the C interface where a system's C compilers look: the libraries, the headers, and a file for pkg-config.
 //!
 //! ```text
 //! DIR/lib/libopenwddm.so, DIR/lib/libopenwddm.a
-//! DIR/include/openwddm/d3dkmt.h
+//! DIR/include/openwddm/d3dkmt.h, DIR/include/openwddm/softgpu.h
 //! DIR/lib/pkgconfig/openwddm.pc
 //! ```
 //! DIR is the directory from which programs will be built: the last file names it.
@@ -13,7 +13,8 @@ use std::process::Command;
 use crate::tree::House;
 
 const LIBRARIES: [&str; 2] = ["libopenwddm.so", "libopenwddm.a"];
-const HEADER: &str = "client/d3dkmt_c/include/openwddm/d3dkmt.h";
+const INCLUDE: &str = "client/d3dkmt_c/include";
+const HEADERS: [&str; 2] = ["openwddm/d3dkmt.h", "openwddm/softgpu.h"];
 const PC: &str = "host/libopenwddm/openwddm.pc.in";
 
 /// Builds the libraries for release and puts everything in place.
@@ -40,13 +41,15 @@ pub fn run(house: &House, options: &[String]) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Puts what was built in `libraries`, the header and the page for pkg-config below `prefix`. Answers with the files.
+/// Puts what was built in `libraries`, the headers and the page for pkg-config below `prefix`. Answers with the files.
 fn place(house: &House, libraries: &Path, prefix: &Path) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     for library in LIBRARIES {
         files.push(copy(&libraries.join(library), &prefix.join("lib").join(library))?);
     }
-    files.push(copy(&house.root().join(HEADER), &prefix.join("include/openwddm/d3dkmt.h"))?);
+    for header in HEADERS {
+        files.push(copy(&house.root().join(INCLUDE).join(header), &prefix.join("include").join(header))?);
+    }
     let from = house.root().join(PC);
     let template = std::fs::read_to_string(&from).map_err(|error| format!("{}: {error}", from.display()))?;
     let shown = prefix.to_str().ok_or("a directory whose name is no text")?;
@@ -92,7 +95,7 @@ mod tests {
         let program = std::env::current_exe().expect("this test is a file");
         // The libraries that were built beside this test.
         let files = place(&house, program.parent().expect("a folder"), folder.path()).expect("everything is there");
-        assert!(files.len() == 4 && files.iter().all(|file| file.is_file()), "{files:?}");
+        assert!(files.len() == 5 && files.iter().all(|file| file.is_file()), "{files:?}");
         let Some(words) = flags(folder.path(), &[]) else {
             eprintln!("left out: there is no pkg-config here");
             return;

@@ -1,6 +1,6 @@
 /* Handles: an NT handle has 30 bits, is this process's own, and is handed over by a token; events and sections take no numbers from D3DKMT
  * handles; a resource has its handle before its allocations; of two handles of an adapter the one without devices is closed. */
-#include "softgpu.h"
+#include "steps.h"
 
 static D3DKMT_HANDLE fence(D3DKMT_HANDLE device, int shared) {
     D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create = {

@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 enum { BYTES = 64 << 10 };
 

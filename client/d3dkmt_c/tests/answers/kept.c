@@ -1,6 +1,6 @@
 /* Objects that an NT handle names stay with their content when their makers have gone: resource, keyed mutex and synchronization
  * object of a set. They end with the last handle, and the memory committed for them is free then. */
-#include "softgpu.h"
+#include "steps.h"
 
 enum { BYTES = 1 << 16, WORDS = BYTES / 8 };
 

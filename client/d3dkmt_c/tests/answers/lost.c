@@ -1,6 +1,6 @@
 /* The library tells a fault of the GPU: its kind and address by the state PAGE_FAULT, the reason of the loss of the device by every
  * refusal behind it (the caller of this program looks for that). As long as a device lives, each kind of state has an answer. */
-#include "softgpu.h"
+#include "steps.h"
 
 enum { BYTES = 1 << 16, INVALID_INSTRUCTION = 1 << 1, WRITE = 1 };
 

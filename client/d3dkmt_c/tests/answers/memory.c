@@ -1,5 +1,5 @@
 /* Memory that cannot be had: the numbers in a refusal of MakeResident, and an allocation that no segment has room for. */
-#include "softgpu.h"
+#include "steps.h"
 
 enum { MIB = 1 << 20, COUNT = 3 };
 

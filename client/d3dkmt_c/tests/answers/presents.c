@@ -1,21 +1,13 @@
 /* Surfaces that go to a display or to another surface: the owner of a display sets a mode, flips behind a packet context and behind a hardware
  * queue, waits for vertical blanks; a blt copies a whole surface. A present with anything about windows is refused. */
-#include "softgpu.h"
+#include "steps.h"
 
 enum { WIDTH = 64, HEIGHT = 16, BYTES = WIDTH * 4 * HEIGHT, GPU_BYTES = 64 << 10 };
 
-/* The private data of a primary: those of an allocation, and behind them 56 bytes that end with its texels a row and its rows. */
-typedef struct {
-    SOFTGPU_ALLOCATION allocation;
-    uint32_t words[13];
-    uint16_t width, height;
-} SOFTGPU_PRIMARY;
-
 static D3DKMT_HANDLE create_primary(D3DKMT_HANDLE device, const D3DKMT_CREATEPAGINGQUEUE* paging) {
-    enum { ACCESSED_PHYSICALLY = 4 };
-    SOFTGPU_PRIMARY data = {
-        .allocation = softgpu_allocation(LOCAL, CPU_VISIBLE | ACCESSED_PHYSICALLY, BYTES), .width = WIDTH, .height = HEIGHT};
-    data.allocation.version = 2;
+    SOFTGPU_DETAILED_ALLOCATION data = softgpu_detailed_allocation(LOCAL, CPU_VISIBLE | ACCESSED_PHYSICALLY, BYTES);
+    data.details.display_width = WIDTH;
+    data.details.display_height = HEIGHT;
     D3DDDI_ALLOCATIONINFO2 info = {
         .pPrivateDriverData = &data, .PrivateDriverDataSize = sizeof data, .Flags = {.Primary = 1}};
     D3DKMT_CREATEALLOCATION create = {.hDevice = device, .NumAllocations = 1, .pAllocationInfo2 = &info};

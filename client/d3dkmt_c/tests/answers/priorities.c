@@ -1,6 +1,6 @@
 /* Priorities that a program sets and is told again: of contexts of either kind, of the process, of allocations. An allocation's properties
  * change; the first form of a reclaim has no fence; a program hears of its budgets. */
-#include "softgpu.h"
+#include "steps.h"
 
 enum { BYTES = 1 << 20 };
 

@@ -1,6 +1,6 @@
 /* Small answers: of capabilities without gaps, of adapters by the names of displays, of figures of a process, of this process by -1, of a
  * semaphore of zero, of keyed mutexes. */
-#include "softgpu.h"
+#include "steps.h"
 
 static NTSTATUS ask(D3DKMT_HANDLE adapter, INT question, void* answer, UINT size) {
     D3DKMT_QUERYADAPTERINFO query = {.hAdapter = adapter, .Type = question, .pPrivateDriverData = answer, .PrivateDriverDataSize = size};

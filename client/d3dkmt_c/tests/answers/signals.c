@@ -1,6 +1,6 @@
 /* Signals and waits of contexts on objects without a word in memory, with a value for fences and with an event; and a fence's value as an
  * event of its own. */
-#include "softgpu.h"
+#include "steps.h"
 
 static D3DKMT_HANDLE object(D3DKMT_HANDLE device, D3DDDI_SYNCHRONIZATIONOBJECT_TYPE type) {
     D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create = {.hDevice = device, .Info = {.Type = type}};

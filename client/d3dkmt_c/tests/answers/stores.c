@@ -1,7 +1,7 @@
 /* A program that stores where it may only look: into the words of fences of each kind. It does not live to say so. */
 #include <stdlib.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 static void* native_fence(D3DKMT_HANDLE device) {
     D3DKMT_CREATENATIVEFENCE create = {.hDevice = device, .Info = {.InitialFenceValue = 7}};

@@ -2,7 +2,7 @@
  * are not looked at; a wait that NoWait forbids sets its event, and so does a context that goes before it has come to it. */
 #include <time.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 static HANDLE new_event(void) {
     OPENWDDM_CREATEEVENT create = {0};

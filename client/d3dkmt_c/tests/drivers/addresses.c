@@ -1,6 +1,6 @@
 /* A driver that shares addresses with the CPU: it reserves from 2 MiB to 2^47 at once, by the adapter's handle, and maps there. Bounds may
  * be inclusive or within a unit, and addresses sign-extended. */
-#include "softgpu.h"
+#include "steps.h"
 
 enum { BYTES = 1 << 16, WORDS = BYTES / 8 };
 static const uint64_t FIRST = 2 << 20, END = 1ull << 47, UNIT = 1 << 16;

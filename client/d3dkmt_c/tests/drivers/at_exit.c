@@ -2,7 +2,7 @@
  * thread's own variables are gone, also from another thread there. */
 #include <pthread.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 static D3DKMT_HANDLE adapter, device;
 

@@ -2,7 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 int main(void) {
     D3DKMT_HANDLE device = create_device(first_adapter());

@@ -2,7 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 static void succeeds(pid_t child) {
     int status;

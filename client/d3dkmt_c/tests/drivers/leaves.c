@@ -1,5 +1,5 @@
 /* A program that ends in the middle of everything and destroys nothing. */
-#include "softgpu.h"
+#include "steps.h"
 
 int main(void) {
     D3DKMT_HANDLE device = create_device(first_adapter());

@@ -1,6 +1,6 @@
 /* A lock whose bytes have no address is refused with the reason why they have none, and nothing stays locked: the allocation is locked
  * legally as often as one likes on an adapter where they have one. Prints "locked", or "refused". */
-#include "softgpu.h"
+#include "steps.h"
 
 int main(void) {
     D3DKMT_HANDLE adapter = first_adapter();

@@ -2,7 +2,7 @@
 #include <setjmp.h>
 #include <signal.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 static sigjmp_buf back;
 static volatile sig_atomic_t faults;

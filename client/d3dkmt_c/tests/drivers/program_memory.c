@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 enum { BYTES = 1 << 16, WORDS = BYTES / 8 };
 
@@ -13,15 +13,6 @@ static D3DKMT_HANDLE device, context, fence;
 static D3DKMT_CREATEPAGINGQUEUE paging;
 static SURFACE commands;
 static uint64_t value;
-
-/* Copies bytes from one GPU address to another. */
-static uint64_t* softgpu_copy(uint64_t* words, uint64_t source, uint64_t target, uint64_t bytes) {
-    words[0] = 0x10 | (uint64_t)4 << 8;
-    words[1] = source;
-    words[2] = target;
-    words[3] = bytes;
-    return words + 4;
-}
 
 static void run(uint64_t* words, uint64_t* end) {
     D3DKMT_SUBMITCOMMAND submit = {

@@ -1,5 +1,5 @@
 /* Where there is no room for an allocation that can lie in video memory, the status says whether it helps to give some back. */
-#include "softgpu.h"
+#include "steps.h"
 
 enum { MIB = 1 << 20 };
 

@@ -1,5 +1,5 @@
 /* A context's priority may rise by one without a privilege, and a resource is destroyed with a list of its allocations beside it. */
-#include "softgpu.h"
+#include "steps.h"
 
 static D3DKMT_CREATEALLOCATION resource_of_two(D3DKMT_HANDLE device, D3DKMT_HANDLE* list) {
     SOFTGPU_ALLOCATION data[2] = {softgpu_allocation(SYSTEM, 0, 4096), softgpu_allocation(SYSTEM, 0, 4096)};

@@ -1,5 +1,5 @@
 /* Private data of the user-mode driver go to its kernel-mode driver with contexts and submissions, as many as that says it takes. */
-#include "softgpu.h"
+#include "steps.h"
 
 enum { MOST = 16384, PATCHED_MOST = 1024 };
 

@@ -25,7 +25,7 @@ fn the_header_is_what_the_declarations_say() {
         return;
     }
     let found = std::fs::read_to_string(header()).expect("the header is there");
-    assert!(found == text, "the header is not current: run this test with OPENWDDM_WRITE_HEADER=1");
+    assert!(found == text, "the header is not current: cargo xtask headers writes it anew");
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn the_table_of_the_readme_says_what_each_function_does() {
         std::fs::write(&path, text).expect("the page can be written");
         return;
     }
-    assert!(found == text, "the table is not current: run this test with OPENWDDM_WRITE_HEADER=1");
+    assert!(found == text, "the table is not current: cargo xtask headers writes it anew");
 }
 
 /// Each size and each offset, in both languages that include it.

@@ -35,7 +35,7 @@ pub(super) mod op {
 }
 
 /// Bits of TOUCH's operand.
-mod touch {
+pub(super) mod touch {
     pub const WRITE: u32 = 1;
     pub const WITHIN: u32 = 2;
 

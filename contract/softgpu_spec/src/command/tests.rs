@@ -4,10 +4,12 @@ use super::*;
 
 const SLOT: LogSlot = LogSlot { entry_va: 0x1000, header_va: 0x2000, handle: 9 };
 
-#[test]
-fn every_command_decodes_to_itself() {
-    let entries = [1, 2, 3];
-    let commands = [
+const ENTRIES: [u64; 3] = [1, 2, 3];
+
+/// Each command, those with an optional part twice.
+fn each() -> Vec<Command<'static>> {
+    let tiling = Tiling::of_pitch(1024).expect("two tiles");
+    vec![
         Command::Nop,
         Command::Wait { va: 8, value: 2, log: None },
         Command::Wait { va: 8, value: 2, log: Some(SLOT) },
@@ -21,7 +23,7 @@ fn every_command_decodes_to_itself() {
         Command::Timestamp { va: 8 },
         Command::Copy { source_va: 1, target_va: 2, bytes: 8 },
         Command::Fill { va: 1, bytes: 16, pattern: 0xffff_0001 },
-        Command::Store { va: 8, words: &entries },
+        Command::Store { va: 8, words: &ENTRIES },
         Command::StoreRun { va: 8, count: 512, first: 1, step: 4096 },
         Command::CopyRun { source_va: 8, target_va: 16, count: 512 },
         Command::TouchPhysical { bus: 8, write: true },
@@ -34,19 +36,17 @@ fn every_command_decodes_to_itself() {
         Command::Saxpy { x_va: 1, y_va: 2, elements: 4, a_bits: 0x3f80_0000 },
         Command::CopyPhysical { source_bus: 1, target_bus: 2, bytes: 8 },
         Command::FillPhysical { target_bus: 1, bytes: 16, pattern: 3 },
-        Command::CopyTiled {
-            linear_bus: 1,
-            surface_bus: 2,
-            offset: 8,
-            bytes: 16,
-            tiling: Tiling::of_pitch(1024).unwrap(),
-            swizzle: true,
-        },
-        Command::WriteEntries { table: 4096, first: 509, entries: &entries },
+        Command::CopyTiled { linear_bus: 1, surface_bus: 2, offset: 8, bytes: 16, tiling, swizzle: true },
+        Command::WriteEntries { table: 4096, first: 509, entries: &ENTRIES },
         Command::WriteEntryRun { table: 4096, first: 0, count: 512, entry: 1, step: 4096 },
         Command::MapAperture { first: 1, count: 2, system_address: 4096, step: 0 },
         Command::FlushTlb { root: u64::MAX, first_va: 0, last_va: 0 },
-    ];
+    ]
+}
+
+#[test]
+fn every_command_decodes_to_itself() {
+    let commands = each();
     let mut words = Vec::new();
     for command in &commands {
         let before = words.len();
@@ -74,4 +74,62 @@ fn what_is_no_command_is_refused() {
     assert!(Command::decode(&[0x87 | 6 << 8, 0, 0, 0, 8, 512 | 2 << 32]).is_err(), "no such flag");
     assert!(Command::decode(&[0x20 | 3 << 8 | 4 << 32, 0, 8]).is_err(), "no third flag of a touch");
     assert!(Command::decode(&[0x25 | 3 << 8, 0, 0]).is_err(), "work has one operand");
+}
+
+/// The words of a command as its form says, with the operands that the command's words have in these places.
+fn by_form(form: &Form, words: &[u64]) -> Vec<u64> {
+    let tail = if form.tail.is_empty() { &[][..] } else { &words[form.words()..] };
+    let head = if form.head.is_empty() { 0 } else { words[0] >> 32 };
+    let length = form.words() + tail.len();
+    let mut out = vec![u64::from(form.opcode) | (length as u64) << 8 | head << 32];
+    for (word, found) in form.words.iter().zip(&words[1..]) {
+        let short = |name: &str| form.operands.iter().any(|is| is.name == name && is.width == Width::Short);
+        out.push(match word {
+            Word::Of(name) if short(name) => *found & u64::from(u32::MAX),
+            Word::Of(_) => *found,
+            Word::Halves(low, high) => {
+                assert!(short(low) && short(high));
+                *found
+            }
+            Word::Count => tail.len() as u64,
+        });
+    }
+    out.extend(tail);
+    out
+}
+
+/// A word of another command, of another length or with another flag in its head would not come back as it is.
+#[test]
+fn every_command_has_its_form() {
+    let mut seen = std::collections::BTreeSet::new();
+    for command in each() {
+        let mut words = Vec::new();
+        command.encode(&mut words);
+        let fits = |form: &&Form| {
+            let fixed = form.words() == words.len() || !form.tail.is_empty();
+            u64::from(form.opcode) == words[0] & 0xff && fixed
+        };
+        let forms: Vec<&Form> = FORMS.iter().filter(fits).collect();
+        let [form] = forms[..] else { panic!("{command:?} has {} forms", forms.len()) };
+        assert_eq!(by_form(form, &words), words, "{command:?} as {}", form.name);
+        assert_eq!(form.privileged, command.is_privileged(), "{command:?}");
+        seen.insert(form.name);
+    }
+    assert_eq!(seen.len(), FORMS.len(), "a form is no command's");
+    for form in FORMS {
+        let mut named: Vec<&str> = form.words.iter().flat_map(names).chain([form.head, form.tail]).collect();
+        named.retain(|name| !name.is_empty());
+        named.sort_unstable();
+        let mut operands: Vec<&str> = form.operands.iter().map(|operand| operand.name).collect();
+        operands.sort_unstable();
+        assert_eq!(named, operands, "{}", form.name);
+    }
+}
+
+fn names(word: &Word) -> Vec<&'static str> {
+    match *word {
+        Word::Of(name) => vec![name],
+        Word::Halves(low, high) => vec![low, high],
+        Word::Count => vec![],
+    }
 }

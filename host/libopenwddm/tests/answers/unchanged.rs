@@ -39,7 +39,7 @@ const HANDLES: [(&str, &str); 7] = [
 ];
 
 const HEAD: &str = r#"
-#include "softgpu.h"
+#include "steps.h"
 static int failures, refused;
 static union { char bytes[65536]; long long align; } room, before;
 

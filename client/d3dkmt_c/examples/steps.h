@@ -1,76 +1,16 @@
-/* The little that the examples have of a user-mode driver for the software GPU: the private data of an allocation, and commands as words
- * (the data sheet is contract/softgpu_spec). */
-#ifndef SOFTGPU_H
-#define SOFTGPU_H
+/* The first steps that the examples share: an adapter, a device, a paging queue, an allocation that the GPU reaches. The software GPU's
+ * formats are those of openwddm/softgpu.h. */
+#ifndef STEPS_H
+#define STEPS_H
 
 #include <string.h>
 
+#include <openwddm/softgpu.h>
+
 #include "check.h"
 
-enum { LOCAL = 1, SYSTEM = 2, LOCAL_THEN_SYSTEM = 3 };
-enum { CPU_VISIBLE = 1, CACHED = 2 };
-
-typedef struct {
-    uint32_t magic;
-    uint16_t version;
-    uint8_t kind;
-    uint8_t reserved;
-    uint32_t flags;
-    uint32_t alignment;
-    uint64_t size;
-} SOFTGPU_ALLOCATION;
-
-static inline SOFTGPU_ALLOCATION softgpu_allocation(uint8_t kind, uint32_t flags, uint64_t size) {
-    SOFTGPU_ALLOCATION allocation = {.version = 1, .kind = kind, .flags = flags, .size = size};
-    memcpy(&allocation.magic, "SGAL", 4);
-    return allocation;
-}
-
-/* Fills bytes at a GPU address with a 32-bit pattern: three words of a command buffer. */
-static inline uint64_t* softgpu_fill(uint64_t* words, uint64_t va, uint64_t bytes, uint32_t pattern) {
-    words[0] = 0x11 | (uint64_t)3 << 8 | (uint64_t)pattern << 32;
-    words[1] = va;
-    words[2] = bytes;
-    return words + 3;
-}
-
-/* The private data of a hardware queue. The structure of the call has one address of the progress fence, CurrentValue's; a signal needs
- * MonitoredValue's, too, and the kernel-mode driver answers with it here. */
-typedef struct {
-    uint32_t magic;
-    uint16_t version;
-    uint16_t reserved;
-    uint64_t progress_monitored_va;
-} SOFTGPU_QUEUE;
-
-static inline SOFTGPU_QUEUE softgpu_queue(void) {
-    SOFTGPU_QUEUE queue = {.version = 1};
-    memcpy(&queue.magic, "SGQU", 4);
-    return queue;
-}
-
-/* Stores a fence's value, and interrupts if it is greater than the monitored one: four words. A value never exceeds itself: with the address
- * of CurrentValue for that of MonitoredValue no interrupt comes, and a waiter on the CPU sleeps for ever. */
-static inline uint64_t* softgpu_signal(uint64_t* words, uint64_t current_va, uint64_t monitored_va, uint64_t value) {
-    CHECK(current_va != monitored_va);
-    words[0] = 0x02 | (uint64_t)4 << 8;
-    words[1] = current_va;
-    words[2] = monitored_va;
-    words[3] = value;
-    return words + 4;
-}
-
-/* A private question to the kernel-mode driver (D3DKMTEscape): 64 bytes, of which the first eight are the question and the others the
- * answer. The hardware's question needs Flags.HardwareAccess. */
-enum { SOFTGPU_QUESTION_WORDS = 8, SOFTGPU_HARDWARE = 1, SOFTGPU_USAGE = 2 };
-
-static inline void softgpu_question(uint64_t* words, uint16_t question) {
-    const uint16_t version = 1;
-    memset(words, 0, SOFTGPU_QUESTION_WORDS * sizeof *words);
-    memcpy(words, "SGES", 4);
-    memcpy((char*)words + 4, &version, 2);
-    memcpy((char*)words + 6, &question, 2);
-}
+enum { LOCAL = SOFTGPU_LOCAL, SYSTEM = SOFTGPU_SYSTEM, LOCAL_THEN_SYSTEM = SOFTGPU_LOCAL_THEN_SYSTEM };
+enum { CPU_VISIBLE = SOFTGPU_CPU_VISIBLE, CACHED = SOFTGPU_CACHED, ACCESSED_PHYSICALLY = SOFTGPU_ACCESSED_PHYSICALLY };
 
 /* The first adapter, opened. */
 static inline D3DKMT_HANDLE first_adapter(void) {
