@@ -10,7 +10,7 @@ use crate::trace::{fields, item};
 const SLOT: usize = 8;
 
 const fn slot(nth: usize, name: &'static str, of: &'static str) -> Field {
-    Field { name, of, offset: nth * SLOT, size: SLOT }
+    Field { name, of, offset: nth * SLOT, size: SLOT, says: "" }
 }
 
 /// Functions whose parameters are no one structure.

@@ -5,40 +5,40 @@ use crate::number::*;
 
 layout! {
     structure D3DKMT_ADAPTERINFO { 20;
-        0 hAdapter: D3DKMT_HANDLE,
-        4 AdapterLuid: LUID,
-        12 NumOfSources: ULONG,
-        16 bPrecisePresentRegionsPreferred: BOOL,
+        0 hAdapter: D3DKMT_HANDLE = "out: the adapter, opened: the program closes it with D3DKMTCloseAdapter",
+        4 AdapterLuid: LUID = "out: the adapter's id, the same for every process of the kernel",
+        12 NumOfSources: ULONG = "out: displays of the adapter",
+        16 bPrecisePresentRegionsPreferred: BOOL = "out: FALSE: no present has regions",
     }
 
     structure D3DKMT_ENUMADAPTERS { 324;
-        0 NumAdapters: ULONG,
-        4 Adapters: [D3DKMT_ADAPTERINFO; MAX_ENUM_ADAPTERS],
+        0 NumAdapters: ULONG = "out: entries of Adapters that are filled in",
+        4 Adapters: [D3DKMT_ADAPTERINFO; MAX_ENUM_ADAPTERS] = "out: one entry an adapter; more than 16 adapters are STATUS_BUFFER_TOO_SMALL",
     }
 
     structure D3DKMT_ENUMADAPTERS2 { 16;
-        0 NumAdapters: ULONG,
-        8 pAdapters: *mut D3DKMT_ADAPTERINFO,
+        0 NumAdapters: ULONG = "in, out: entries of pAdapters; out the entries filled in, or 34, the most there can be, if pAdapters is NULL",
+        8 pAdapters: *mut D3DKMT_ADAPTERINFO = "out, optional: an array of NumAdapters entries; NULL asks for their number",
     }
 
     flags D3DKMT_ENUMADAPTERS_FILTER { ULONGLONG;
-        0 1 IncludeComputeOnly,
-        1 1 IncludeDisplayOnly,
+        0 1 IncludeComputeOnly = "flag: has no effect: the list names every adapter",
+        1 1 IncludeDisplayOnly = "flag: has no effect: the list names every adapter",
     }
 
     structure D3DKMT_ENUMADAPTERS3 { 24;
-        0 Filter: D3DKMT_ENUMADAPTERS_FILTER,
-        8 NumAdapters: ULONG,
-        16 pAdapters: *mut D3DKMT_ADAPTERINFO,
+        0 Filter: D3DKMT_ENUMADAPTERS_FILTER = "in: bits of D3DKMT_ENUMADAPTERS_FILTER",
+        8 NumAdapters: ULONG = "in, out: as in D3DKMT_ENUMADAPTERS2",
+        16 pAdapters: *mut D3DKMT_ADAPTERINFO = "out, optional: as in D3DKMT_ENUMADAPTERS2",
     }
 
     structure D3DKMT_OPENADAPTERFROMLUID { 12;
-        0 AdapterLuid: LUID,
-        8 hAdapter: D3DKMT_HANDLE,
+        0 AdapterLuid: LUID = "in: the adapter's id",
+        8 hAdapter: D3DKMT_HANDLE = "out: the adapter, opened",
     }
 
     structure D3DKMT_CLOSEADAPTER { 4;
-        0 hAdapter: D3DKMT_HANDLE,
+        0 hAdapter: D3DKMT_HANDLE = "in: a handle that an enumeration or an opening gave",
     }
 
     number KMTQUERYADAPTERINFOTYPE { INT;
@@ -124,131 +124,131 @@ layout! {
     }
 
     structure D3DKMT_QUERYADAPTERINFO { 24;
-        0 hAdapter: D3DKMT_HANDLE,
-        4 Type: KMTQUERYADAPTERINFOTYPE,
-        8 pPrivateDriverData: *mut VOID,
-        16 PrivateDriverDataSize: UINT,
+        0 hAdapter: D3DKMT_HANDLE = "in: the adapter",
+        4 Type: KMTQUERYADAPTERINFOTYPE = "in: the question, KMTQAITYPE_...",
+        8 pPrivateDriverData: *mut VOID = "in, out: the structure of the question, with its index where it has one; the answer is written there",
+        16 PrivateDriverDataSize: UINT = "in: bytes at pPrivateDriverData, exactly the structure's size",
     }
 
     structure D3DKMT_SEGMENTSIZEINFO { 24;
-        0 DedicatedVideoMemorySize: ULONGLONG,
-        8 DedicatedSystemMemorySize: ULONGLONG,
-        16 SharedSystemMemorySize: ULONGLONG,
+        0 DedicatedVideoMemorySize: ULONGLONG = "out: bytes of the memory segments",
+        8 DedicatedSystemMemorySize: ULONGLONG = "out: 0: no system memory is the adapter's alone",
+        16 SharedSystemMemorySize: ULONGLONG = "out: bytes of the aperture segments, behind which system memory lies",
     }
 
     structure D3DKMT_SEGMENTGROUPSIZEINFO { 56;
-        0 PhysicalAdapterIndex: UINT,
-        8 LegacyInfo: D3DKMT_SEGMENTSIZEINFO,
-        32 LocalMemory: UINT64,
-        40 NonLocalMemory: UINT64,
-        48 NonBudgetMemory: UINT64,
+        0 PhysicalAdapterIndex: UINT = "in: 0: an adapter has one physical adapter",
+        8 LegacyInfo: D3DKMT_SEGMENTSIZEINFO = "out: the same by kind of segment",
+        32 LocalMemory: UINT64 = "out: bytes of the segments of the local budget group",
+        40 NonLocalMemory: UINT64 = "out: bytes of the segments of the non-local budget group",
+        48 NonBudgetMemory: UINT64 = "out: 0: each segment belongs to a budget group",
     }
 
     flags D3DKMT_ADAPTERTYPE { UINT;
-        0 1 RenderSupported,
-        1 1 DisplaySupported,
-        2 1 SoftwareDevice,
-        3 1 PostDevice,
-        4 1 HybridDiscrete,
-        5 1 HybridIntegrated,
-        6 1 IndirectDisplayDevice,
-        7 1 Paravirtualized,
-        8 1 ACGSupported,
-        9 1 SupportSetTimingsFromVidPn,
-        10 1 Detachable,
-        11 1 ComputeOnly,
-        12 1 Prototype,
-        13 1 RuntimePowerManagement,
+        0 1 RenderSupported = "flag, out: set: each adapter renders",
+        1 1 DisplaySupported = "flag, out: the adapter has displays",
+        2 1 SoftwareDevice = "flag, out: never set",
+        3 1 PostDevice = "flag, out: never set",
+        4 1 HybridDiscrete = "flag, out: never set",
+        5 1 HybridIntegrated = "flag, out: never set",
+        6 1 IndirectDisplayDevice = "flag, out: never set",
+        7 1 Paravirtualized = "flag, out: never set",
+        8 1 ACGSupported = "flag, out: never set",
+        9 1 SupportSetTimingsFromVidPn = "flag, out: never set",
+        10 1 Detachable = "flag, out: never set",
+        11 1 ComputeOnly = "flag, out: never set",
+        12 1 Prototype = "flag, out: never set",
+        13 1 RuntimePowerManagement = "flag, out: never set",
     }
 
     // spec: sync §4.3
     structure D3DKMDT_PREEMPTION_CAPS { 8;
-        0 GraphicsPreemptionGranularity: INT,
-        4 ComputePreemptionGranularity: INT,
+        0 GraphicsPreemptionGranularity: INT = "out: how finely graphics work can be preempted, a D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY",
+        4 ComputePreemptionGranularity: INT = "out: how finely compute work can be preempted, a D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY",
     }
 
     flags D3DKMT_WDDM_1_2_CAPS_FLAGS { UINT;
-        0 1 SupportNonVGA,
-        1 1 SupportSmoothRotation,
-        2 1 SupportPerEngineTDR,
-        3 1 SupportKernelModeCommandBuffer,
-        4 1 SupportCCD,
-        5 1 SupportSoftwareDeviceBitmaps,
-        6 1 SupportGammaRamp,
-        7 1 SupportHWCursor,
-        8 1 SupportHWVSync,
-        9 1 SupportSurpriseRemovalInHibernation,
+        0 1 SupportNonVGA = "flag, out: never set",
+        1 1 SupportSmoothRotation = "flag, out: never set",
+        2 1 SupportPerEngineTDR = "flag, out: never set",
+        3 1 SupportKernelModeCommandBuffer = "flag, out: never set",
+        4 1 SupportCCD = "flag, out: never set",
+        5 1 SupportSoftwareDeviceBitmaps = "flag, out: never set",
+        6 1 SupportGammaRamp = "flag, out: never set",
+        7 1 SupportHWCursor = "flag, out: never set",
+        8 1 SupportHWVSync = "flag, out: never set",
+        9 1 SupportSurpriseRemovalInHibernation = "flag, out: never set",
     }
 
     structure D3DKMT_WDDM_1_2_CAPS { 12;
-        0 PreemptionCaps: D3DKMDT_PREEMPTION_CAPS,
+        0 PreemptionCaps: D3DKMDT_PREEMPTION_CAPS = "out: where work can be preempted",
         8 Anonymous: D3DKMT_WDDM_1_2_CAPS_FLAGS,
     }
 
     flags D3DKMT_WDDM_2_0_CAPS { UINT;
-        0 1 Support64BitAtomics,
-        1 1 GpuMmuSupported,
-        2 1 IoMmuSupported,
-        3 1 FlipOverwriteSupported,
-        4 1 SupportContextlessPresent,
-        5 1 SupportSurpriseRemoval,
+        0 1 Support64BitAtomics = "flag, out: engines store 64 bits in one piece",
+        1 1 GpuMmuSupported = "flag, out: engines translate GPU virtual addresses by page tables of their own",
+        2 1 IoMmuSupported = "flag, out: engines use the CPU addresses of processes",
+        3 1 FlipOverwriteSupported = "flag, out: never set",
+        4 1 SupportContextlessPresent = "flag, out: never set",
+        5 1 SupportSurpriseRemoval = "flag, out: never set",
     }
 
     flags D3DKMT_WDDM_1_3_CAPS { UINT;
-        0 1 SupportMiracast,
-        1 1 IsHybridIntegratedGPU,
-        2 1 IsHybridDiscreteGPU,
-        3 1 SupportPowerManagementPStates,
-        4 1 SupportVirtualModes,
-        5 1 SupportCrossAdapterResource,
+        0 1 SupportMiracast = "flag, out: never set",
+        1 1 IsHybridIntegratedGPU = "flag, out: never set",
+        2 1 IsHybridDiscreteGPU = "flag, out: never set",
+        3 1 SupportPowerManagementPStates = "flag, out: never set",
+        4 1 SupportVirtualModes = "flag, out: never set",
+        5 1 SupportCrossAdapterResource = "flag, out: allocations may lie in memory of several adapters",
     }
 
     flags D3DKMT_VIRTUALADDRESSINFO { UINT;
-        0 1 VirtualAddressSupported,
+        0 1 VirtualAddressSupported = "flag, out: engines translate GPU virtual addresses by page tables of their own",
     }
 
     flags D3DKMT_GPUMMU_CAPS_FLAGS { UINT;
-        0 1 ReadOnlyMemorySupported,
-        1 1 NoExecuteMemorySupported,
-        2 1 ZeroInPteSupported,
-        3 1 CacheCoherentMemorySupported,
+        0 1 ReadOnlyMemorySupported = "flag, out: a mapping without Write is read-only",
+        1 1 NoExecuteMemorySupported = "flag, out: a mapping without Execute cannot be executed",
+        2 1 ZeroInPteSupported = "flag, out: a mapping with Zero reads 0 and drops stores",
+        3 1 CacheCoherentMemorySupported = "flag, out: engines can snoop the CPU's caches",
     }
 
     structure D3DKMT_GPUMMU_CAPS { 8;
-        0 Flags: D3DKMT_GPUMMU_CAPS_FLAGS,
-        4 VirtualAddressBitCount: UINT,
+        0 Flags: D3DKMT_GPUMMU_CAPS_FLAGS = "out: bits of D3DKMT_GPUMMU_CAPS_FLAGS",
+        4 VirtualAddressBitCount: UINT = "out: bits of a GPU virtual address",
     }
 
     structure D3DKMT_QUERY_GPUMMU_CAPS { 12;
-        0 PhysicalAdapterIndex: UINT,
-        4 Caps: D3DKMT_GPUMMU_CAPS,
+        0 PhysicalAdapterIndex: UINT = "in: 0: an adapter has one physical adapter",
+        4 Caps: D3DKMT_GPUMMU_CAPS = "out: the answer; an adapter without page tables refuses the question",
     }
 
     flags D3DKMT_WDDM_2_9_CAPS { UINT;
-        0 2 HwSchSupportState,
-        2 1 HwSchEnabled,
-        3 1 SelfRefreshMemorySupported,
+        0 2 HwSchSupportState = "flag, out: hardware scheduling: 0 the driver has none, 2 stable",
+        2 1 HwSchEnabled = "flag, out: hardware scheduling is on",
+        3 1 SelfRefreshMemorySupported = "flag, out: never set",
     }
 
     flags D3DKMT_WDDM_2_7_CAPS { UINT;
-        0 1 HwSchSupported,
-        1 1 HwSchEnabled,
-        2 1 HwSchEnabledByDefault,
-        3 1 IndependentVidPnVSyncControl,
+        0 1 HwSchSupported = "flag, out: the driver has hardware scheduling",
+        1 1 HwSchEnabled = "flag, out: hardware scheduling is on",
+        2 1 HwSchEnabledByDefault = "flag, out: never set",
+        3 1 IndependentVidPnVSyncControl = "flag, out: never set",
     }
 
     flags D3DKMT_WDDM_3_0_CAPS { UINT;
-        0 2 HwFlipQueueSupportState,
-        2 1 HwFlipQueueEnabled,
-        3 1 DisplayableSupported,
+        0 2 HwFlipQueueSupportState = "flag, out: flip queues in hardware: 0 the driver has none, 2 stable",
+        2 1 HwFlipQueueEnabled = "flag, out: flip queues in hardware are on",
+        3 1 DisplayableSupported = "flag, out: never set",
     }
 
     flags D3DKMT_WDDM_3_1_CAPS { UINT;
-        0 1 NativeGpuFenceSupported,
+        0 1 NativeGpuFenceSupported = "flag, out: D3DKMTCreateNativeFence makes fences",
     }
 
     structure D3DKMT_PHYSICAL_ADAPTER_COUNT { 4;
-        0 Count: UINT,
+        0 Count: UINT = "out: 1",
     }
 
     number D3DKMT_DRIVERVERSION { INT;
@@ -273,34 +273,34 @@ layout! {
 
     // spec: memory §5.5
     structure D3DKMT_QUERYVIDEOMEMORYINFO { 56;
-        0 hProcess: HANDLE,
-        8 hAdapter: D3DKMT_HANDLE,
-        12 MemorySegmentGroup: D3DKMT_MEMORY_SEGMENT_GROUP,
-        16 Budget: UINT64,
-        24 CurrentUsage: UINT64,
-        32 CurrentReservation: UINT64,
-        40 AvailableForReservation: UINT64,
-        48 PhysicalAdapterIndex: UINT,
+        0 hProcess: HANDLE = "in, optional: a process of OpenWddmOpenProcess; NULL or (HANDLE)-1: the caller",
+        8 hAdapter: D3DKMT_HANDLE = "in: the adapter",
+        12 MemorySegmentGroup: D3DKMT_MEMORY_SEGMENT_GROUP = "in: D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL or _NON_LOCAL",
+        16 Budget: UINT64 = "out: bytes that the process may use without being asked to trim",
+        24 CurrentUsage: UINT64 = "out: bytes that the process uses",
+        32 CurrentReservation: UINT64 = "out: bytes that the process has reserved",
+        40 AvailableForReservation: UINT64 = "out: bytes that the process may reserve",
+        48 PhysicalAdapterIndex: UINT = "in: 0: an adapter has one physical adapter",
     }
 
     structure D3DKMT_CHANGEVIDEOMEMORYRESERVATION { 32;
-        0 hProcess: HANDLE,
-        8 hAdapter: D3DKMT_HANDLE,
-        12 MemorySegmentGroup: D3DKMT_MEMORY_SEGMENT_GROUP,
-        16 Reservation: UINT64,
-        24 PhysicalAdapterIndex: UINT,
+        0 hProcess: HANDLE = "in, optional: a process of OpenWddmOpenProcess; NULL or (HANDLE)-1: the caller",
+        8 hAdapter: D3DKMT_HANDLE = "in: the adapter",
+        12 MemorySegmentGroup: D3DKMT_MEMORY_SEGMENT_GROUP = "in: D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL or _NON_LOCAL",
+        16 Reservation: UINT64 = "in: bytes that the process wants reserved, in place of those before",
+        24 PhysicalAdapterIndex: UINT = "in: 0: an adapter has one physical adapter",
     }
 
     // spec: sync §2.10
     flags DXGK_ISFEATUREENABLED_BITS { UINT16;
-        0 1 Enabled,
-        1 1 KnownFeature,
-        2 1 SupportedByDriver,
-        3 1 SupportedOnCurrentConfig,
+        0 1 Enabled = "flag, out: the feature is on",
+        1 1 KnownFeature = "flag, out: the kernel knows the feature",
+        2 1 SupportedByDriver = "flag, out: the driver has the feature",
+        3 1 SupportedOnCurrentConfig = "flag, out: the driver has it on this device",
     }
 
     structure DXGK_ISFEATUREENABLED_RESULT { 4;
-        0 Version: UINT16,
+        0 Version: UINT16 = "out: the feature's version; 0: the feature is off",
         2 Anonymous: DXGK_ISFEATUREENABLED_BITS,
     }
 
@@ -313,8 +313,8 @@ layout! {
     }
 
     structure D3DKMT_ISFEATUREENABLED { 12;
-        0 hAdapter: D3DKMT_HANDLE,
-        4 FeatureId: DXGK_FEATURE_ID,
-        8 Result: DXGK_ISFEATUREENABLED_RESULT,
+        0 hAdapter: D3DKMT_HANDLE = "in: the adapter",
+        4 FeatureId: DXGK_FEATURE_ID = "in: the feature, DXGK_FEATURE_...",
+        8 Result: DXGK_ISFEATUREENABLED_RESULT = "out: the feature's state",
     }
 }

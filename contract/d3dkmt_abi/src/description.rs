@@ -20,8 +20,8 @@ pub enum Shape {
     Packed(&'static [Field]),
     /// A union.
     Union(&'static [Field]),
-    /// A word of flags of this C type: names with first bit and width.
-    Flags(&'static str, &'static [(&'static str, u32, u32)]),
+    /// A word of flags of this C type, bit by bit.
+    Flags(&'static str, &'static [Flag]),
     /// An enumeration: names with values.
     Enum(&'static [(&'static str, i64)]),
 }
@@ -37,6 +37,21 @@ pub struct Field {
     pub offset: usize,
     /// Size in bytes.
     pub size: usize,
+    /// Its direction (`in`, `out`; `optional`, `unread`) and its meaning here; empty where the field has no name.
+    pub says: &'static str,
+}
+
+/// A bit of a word of flags, or several that are a number.
+#[derive(Clone, Copy, Debug)]
+pub struct Flag {
+    /// Its name.
+    pub name: &'static str,
+    /// The first bit.
+    pub bit: u32,
+    /// How many bits it has.
+    pub width: u32,
+    /// `flag`, and its meaning here; `out` where the library sets it.
+    pub says: &'static str,
 }
 
 /// How a type that is a number is to be read.

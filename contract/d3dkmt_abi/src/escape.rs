@@ -55,22 +55,22 @@ layout! {
     }
 
     flags D3DDDI_ESCAPEFLAGS { UINT;
-        0 1 HardwareAccess,
-        1 1 DeviceStatusQuery,
-        2 1 ChangeFrameLatency,
-        3 1 NoAdapterSynchronization,
-        5 1 VirtualMachineData,
-        6 1 DriverKnownEscape,
-        7 1 DriverCommonEscape,
+        0 1 HardwareAccess = "flag: the driver may ask its device for the answer",
+        1 1 DeviceStatusQuery = "flag: STATUS_NOT_SUPPORTED",
+        2 1 ChangeFrameLatency = "flag: STATUS_NOT_SUPPORTED",
+        3 1 NoAdapterSynchronization = "flag: STATUS_NOT_SUPPORTED",
+        5 1 VirtualMachineData = "flag: STATUS_NOT_SUPPORTED",
+        6 1 DriverKnownEscape = "flag: STATUS_NOT_SUPPORTED",
+        7 1 DriverCommonEscape = "flag: STATUS_NOT_SUPPORTED",
     }
 
     structure D3DKMT_ESCAPE { 32;
-        0 hAdapter: D3DKMT_HANDLE,
-        4 hDevice: D3DKMT_HANDLE,
-        8 Type: D3DKMT_ESCAPETYPE,
-        12 Flags: D3DDDI_ESCAPEFLAGS,
-        16 pPrivateDriverData: *mut VOID,
-        24 PrivateDriverDataSize: UINT,
-        28 hContext: D3DKMT_HANDLE,
+        0 hAdapter: D3DKMT_HANDLE = "in: the adapter",
+        4 hDevice: D3DKMT_HANDLE = "in, optional: a device of the adapter; 0: none",
+        8 Type: D3DKMT_ESCAPETYPE = "in: D3DKMT_ESCAPE_DRIVERPRIVATE; the other types are STATUS_NOT_SUPPORTED",
+        12 Flags: D3DDDI_ESCAPEFLAGS = "in: bits of D3DDDI_ESCAPEFLAGS",
+        16 pPrivateDriverData: *mut VOID = "in, out: the driver's question, and in its place the answer of the same length (SOFTGPU_QUESTION)",
+        24 PrivateDriverDataSize: UINT = "in: bytes at pPrivateDriverData, at most 65536",
+        28 hContext: D3DKMT_HANDLE = "in, optional: a context of hDevice; 0: none",
     }
 }

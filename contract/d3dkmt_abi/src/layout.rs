@@ -25,11 +25,11 @@ macro_rules! item {
     ($(#[$doc:meta])* packed $name:ident $body:tt) => {
         $crate::layout::item!($(#[$doc])* laid (C, packed) $name $body);
     };
-    ($(#[$doc:meta])* laid $how:tt $name:ident { $size:literal; $($offset:literal $field:ident: $of:ty,)* }) => {
+    ($(#[$doc:meta])* laid $how:tt $name:ident { $size:literal; $($offset:literal $field:ident: $of:ty $(= $says:literal)?,)* }) => {
         $(#[$doc])*
         #[repr $how]
         #[derive(Clone, Copy)]
-        pub struct $name { $(pub $field: $of,)* }
+        pub struct $name { $($(#[doc = $says])? pub $field: $of,)* }
 
         impl $name {
             /// All bits are 0.
@@ -48,11 +48,11 @@ macro_rules! item {
             );)*
         };
     };
-    ($(#[$doc:meta])* alternative $name:ident { $size:literal; $($field:ident: $of:ty,)* }) => {
+    ($(#[$doc:meta])* alternative $name:ident { $size:literal; $($field:ident: $of:ty $(= $says:literal)?,)* }) => {
         $(#[$doc])*
         #[repr(C)]
         #[derive(Clone, Copy)]
-        pub union $name { $(pub $field: $of,)* }
+        pub union $name { $($(#[doc = $says])? pub $field: $of,)* }
 
         impl $name {
             $(
@@ -66,14 +66,14 @@ macro_rules! item {
 
         const _: () = assert!(size_of::<$name>() == $size, concat!("the size of ", stringify!($name)));
     };
-    ($(#[$doc:meta])* flags $name:ident { $of:ident; $($bit:literal $width:literal $flag:ident,)* }) => {
+    ($(#[$doc:meta])* flags $name:ident { $of:ident; $($bit:literal $width:literal $flag:ident = $says:literal,)* }) => {
         $(#[$doc])*
         #[repr(C)]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct $name { pub Value: $of }
 
         impl $name {
-            $(pub const $flag: $of = (<$of>::MAX >> (<$of>::BITS - $width)) << $bit;)*
+            $(#[doc = $says] pub const $flag: $of = (<$of>::MAX >> (<$of>::BITS - $width)) << $bit;)*
         }
     };
     ($(#[$doc:meta])* number $name:ident { $of:ident; $($value:ident = $is:literal,)* }) => {
@@ -85,36 +85,41 @@ macro_rules! item {
 
 /// The same as data.
 macro_rules! shape {
-    (packed $name:ident { $size:literal; $($offset:literal $field:ident: $of:ty,)* }) => {
+    (packed $name:ident { $size:literal; $($offset:literal $field:ident: $of:ty $(= $says:literal)?,)* }) => {
         $crate::Shape::Packed(&[
             $($crate::Field {
                 name: stringify!($field),
                 of: stringify!($of),
                 offset: $offset,
                 size: size_of::<$of>(),
+                says: concat!($($says)?),
             },)*
         ])
     };
-    (structure $name:ident { $size:literal; $($offset:literal $field:ident: $of:ty,)* }) => {
+    (structure $name:ident { $size:literal; $($offset:literal $field:ident: $of:ty $(= $says:literal)?,)* }) => {
         $crate::Shape::Struct(&[
             $($crate::Field {
                 name: stringify!($field),
                 of: stringify!($of),
                 offset: $offset,
                 size: size_of::<$of>(),
+                says: concat!($($says)?),
             },)*
         ])
     };
-    (alternative $name:ident { $size:literal; $($field:ident: $of:ty,)* }) => {
+    (alternative $name:ident { $size:literal; $($field:ident: $of:ty $(= $says:literal)?,)* }) => {
         $crate::Shape::Union(&[$($crate::Field {
                 name: stringify!($field),
                 of: stringify!($of),
                 offset: 0,
                 size: size_of::<$of>(),
+                says: concat!($($says)?),
             },)*])
     };
-    (flags $name:ident { $of:ident; $($bit:literal $width:literal $flag:ident,)* }) => {
-        $crate::Shape::Flags(stringify!($of), &[$((stringify!($flag), $bit, $width),)*])
+    (flags $name:ident { $of:ident; $($bit:literal $width:literal $flag:ident = $says:literal,)* }) => {
+        $crate::Shape::Flags(stringify!($of), &[
+            $($crate::Flag { name: stringify!($flag), bit: $bit, width: $width, says: $says },)*
+        ])
     };
     (number $name:ident { $of:ident; $($value:ident = $is:literal,)* }) => {
         $crate::Shape::Enum(&[$((stringify!($value), $is),)*])

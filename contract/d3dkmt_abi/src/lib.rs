@@ -7,11 +7,11 @@
 //!
 //! Flag words are one field `Value` with the bits as constants; in C the same word has its bits by name. Unions without a name
 //! in C are fields `Anonymous…` here. Each structure is described a second time as data ([`ITEMS`]), from which the C header is
-//! written, so that there is one list.
+//! written, so that there is one list. Behind each field stand its direction and its meaning in this library, which the header repeats.
 //!
 //! Two flavours: Windows, and with the feature `wsl` the Linux subsystem, where a wide character has 4 bytes.
 
-// The names are those of the C declarations, and what a field means stands in the fact sheets under the same name.
+// The names are those of the C declarations, and what a field means stands behind it.
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals, missing_docs)]
 
 mod adapter;
@@ -42,7 +42,7 @@ pub use adapter::*;
 pub use allocation::*;
 pub use arm::{ARMS, Arm};
 pub use context::*;
-pub use description::{Field, Item, NumberKind, Shape};
+pub use description::{Field, Flag, Item, NumberKind, Shape};
 pub use device::*;
 pub use display::*;
 pub use escape::*;

@@ -6,17 +6,17 @@ use crate::number::*;
 #[cfg(not(feature = "wsl"))]
 layout! {
     structure D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME { 80;
-        0 DeviceName: [WCHAR; 32],
-        64 hAdapter: D3DKMT_HANDLE,
-        68 AdapterLuid: LUID,
-        76 VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID,
+        0 DeviceName: [WCHAR; 32] = "in: \\\\.\\DISPLAY and a number from 1, ended by 0: displays are counted over all adapters",
+        64 hAdapter: D3DKMT_HANDLE = "out: the adapter of the display, opened",
+        68 AdapterLuid: LUID = "out: the adapter's id",
+        76 VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID = "out: the display's number on its adapter",
     }
 
     structure D3DKMT_ADAPTERREGISTRYINFO { 2080;
-        0 AdapterString: [WCHAR; 260],
-        520 BiosString: [WCHAR; 260],
-        1040 DacType: [WCHAR; 260],
-        1560 ChipType: [WCHAR; 260],
+        0 AdapterString: [WCHAR; 260] = "out: the adapter's name, ended by 0",
+        520 BiosString: [WCHAR; 260] = "out: empty",
+        1040 DacType: [WCHAR; 260] = "out: empty",
+        1560 ChipType: [WCHAR; 260] = "out: empty",
     }
 
     number DXGK_ENGINE_TYPE { INT;
@@ -32,37 +32,37 @@ layout! {
     }
 
     flags DXGK_NODEMETADATA_FLAGS { UINT;
-        0 1 ContextSchedulingSupported,
+        0 1 ContextSchedulingSupported = "flag, out: never set",
     }
 
     packed DXGK_NODEMETADATA { 74;
-        0 EngineType: DXGK_ENGINE_TYPE,
-        4 FriendlyName: [WCHAR; 32],
-        68 Flags: DXGK_NODEMETADATA_FLAGS,
-        72 GpuMmuSupported: BOOLEAN,
-        73 IoMmuSupported: BOOLEAN,
+        0 EngineType: DXGK_ENGINE_TYPE = "out: DXGK_ENGINE_TYPE_OTHER: no driver says the kind",
+        4 FriendlyName: [WCHAR; 32] = "out: the node's name, ended by 0",
+        68 Flags: DXGK_NODEMETADATA_FLAGS = "out: 0",
+        72 GpuMmuSupported: BOOLEAN = "out: TRUE: the node translates GPU virtual addresses",
+        73 IoMmuSupported: BOOLEAN = "out: TRUE: the node uses CPU addresses of processes",
     }
 
     packed D3DKMT_NODEMETADATA { 78;
-        0 NodeOrdinalAndAdapterIndex: UINT,
-        4 NodeData: DXGK_NODEMETADATA,
+        0 NodeOrdinalAndAdapterIndex: UINT = "in: the node from 0 in the lower half; the upper half is 0",
+        4 NodeData: DXGK_NODEMETADATA = "out: the answer",
     }
 }
 
 #[cfg(feature = "wsl")]
 layout! {
     structure D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME { 144;
-        0 DeviceName: [WCHAR; 32],
-        128 hAdapter: D3DKMT_HANDLE,
-        132 AdapterLuid: LUID,
-        140 VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID,
+        0 DeviceName: [WCHAR; 32] = "in: \\\\.\\DISPLAY and a number from 1, ended by 0: displays are counted over all adapters",
+        128 hAdapter: D3DKMT_HANDLE = "out: the adapter of the display, opened",
+        132 AdapterLuid: LUID = "out: the adapter's id",
+        140 VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID = "out: the display's number on its adapter",
     }
 
     structure D3DKMT_ADAPTERREGISTRYINFO { 4160;
-        0 AdapterString: [WCHAR; 260],
-        1040 BiosString: [WCHAR; 260],
-        2080 DacType: [WCHAR; 260],
-        3120 ChipType: [WCHAR; 260],
+        0 AdapterString: [WCHAR; 260] = "out: the adapter's name, ended by 0",
+        1040 BiosString: [WCHAR; 260] = "out: empty",
+        2080 DacType: [WCHAR; 260] = "out: empty",
+        3120 ChipType: [WCHAR; 260] = "out: empty",
     }
 
     number DXGK_ENGINE_TYPE { INT;
@@ -78,19 +78,19 @@ layout! {
     }
 
     flags DXGK_NODEMETADATA_FLAGS { UINT;
-        0 1 ContextSchedulingSupported,
+        0 1 ContextSchedulingSupported = "flag, out: never set",
     }
 
     packed DXGK_NODEMETADATA { 138;
-        0 EngineType: DXGK_ENGINE_TYPE,
-        4 FriendlyName: [WCHAR; 32],
-        132 Flags: DXGK_NODEMETADATA_FLAGS,
-        136 GpuMmuSupported: BOOLEAN,
-        137 IoMmuSupported: BOOLEAN,
+        0 EngineType: DXGK_ENGINE_TYPE = "out: DXGK_ENGINE_TYPE_OTHER: no driver says the kind",
+        4 FriendlyName: [WCHAR; 32] = "out: the node's name, ended by 0",
+        132 Flags: DXGK_NODEMETADATA_FLAGS = "out: 0",
+        136 GpuMmuSupported: BOOLEAN = "out: TRUE: the node translates GPU virtual addresses",
+        137 IoMmuSupported: BOOLEAN = "out: TRUE: the node uses CPU addresses of processes",
     }
 
     packed D3DKMT_NODEMETADATA { 142;
-        0 NodeOrdinalAndAdapterIndex: UINT,
-        4 NodeData: DXGK_NODEMETADATA,
+        0 NodeOrdinalAndAdapterIndex: UINT = "in: the node from 0 in the lower half; the upper half is 0",
+        4 NodeData: DXGK_NODEMETADATA = "out: the answer",
     }
 }

@@ -78,7 +78,7 @@ pub const NUMBERS: &[(&str, usize, NumberKind)] = &[
 layout! {
     /// Names an adapter as long as the machine runs.
     structure LUID { 8;
-        0 LowPart: ULONG,
-        4 HighPart: LONG,
+        0 LowPart: ULONG = "in: the lower half of the adapter's id, out where the structure around it is an answer",
+        4 HighPart: LONG = "in: the upper half of the adapter's id, likewise",
     }
 }

@@ -6,10 +6,10 @@ use crate::number::*;
 
 layout! {
     structure RECT { 16;
-        0 left: LONG,
-        4 top: LONG,
-        8 right: LONG,
-        12 bottom: LONG,
+        0 left: LONG = "in: the first column",
+        4 top: LONG = "in: the first row",
+        8 right: LONG = "in: the column behind the last",
+        12 bottom: LONG = "in: the row behind the last",
     }
 
     number D3DDDI_FLIPINTERVAL_TYPE { INT;
@@ -35,87 +35,87 @@ layout! {
     }
 
     flags D3DKMT_PRESENTFLAGS { UINT;
-        0 1 Blt,
-        1 1 ColorFill,
-        2 1 Flip,
-        3 1 FlipDoNotFlip,
-        4 1 FlipDoNotWait,
-        5 1 FlipRestart,
-        6 1 DstRectValid,
-        7 1 SrcRectValid,
-        8 1 RestrictVidPnSource,
-        9 1 SrcColorKey,
-        10 1 DstColorKey,
-        11 1 LinearToSrgb,
-        12 1 PresentCountValid,
-        13 1 Rotate,
-        14 1 PresentToBitmap,
-        15 1 RedirectedFlip,
-        16 1 RedirectedBlt,
-        17 1 FlipStereo,
-        18 1 FlipStereoTemporaryMono,
-        19 1 FlipStereoPreferRight,
-        20 1 BltStereoUseRight,
-        21 1 PresentHistoryTokenOnly,
-        22 1 PresentRegionsValid,
-        23 1 PresentDDA,
-        24 1 ProtectedContentBlankedOut,
-        25 1 RemoteSession,
-        26 1 CrossAdapter,
-        27 1 DurationValid,
-        28 1 PresentIndirect,
-        29 1 PresentHMD,
+        0 1 Blt = "flag: hSource is copied to hDestination",
+        1 1 ColorFill = "flag: STATUS_NOT_SUPPORTED",
+        2 1 Flip = "flag: the display of hSource shows it",
+        3 1 FlipDoNotFlip = "flag: STATUS_NOT_SUPPORTED",
+        4 1 FlipDoNotWait = "flag: STATUS_NOT_SUPPORTED",
+        5 1 FlipRestart = "flag: STATUS_NOT_SUPPORTED",
+        6 1 DstRectValid = "flag: STATUS_NOT_SUPPORTED",
+        7 1 SrcRectValid = "flag: STATUS_NOT_SUPPORTED",
+        8 1 RestrictVidPnSource = "flag: STATUS_NOT_SUPPORTED",
+        9 1 SrcColorKey = "flag: STATUS_NOT_SUPPORTED",
+        10 1 DstColorKey = "flag: STATUS_NOT_SUPPORTED",
+        11 1 LinearToSrgb = "flag: STATUS_NOT_SUPPORTED",
+        12 1 PresentCountValid = "flag: STATUS_NOT_SUPPORTED",
+        13 1 Rotate = "flag: STATUS_NOT_SUPPORTED",
+        14 1 PresentToBitmap = "flag: STATUS_NOT_SUPPORTED",
+        15 1 RedirectedFlip = "flag: STATUS_NOT_SUPPORTED",
+        16 1 RedirectedBlt = "flag: STATUS_NOT_SUPPORTED",
+        17 1 FlipStereo = "flag: STATUS_NOT_SUPPORTED",
+        18 1 FlipStereoTemporaryMono = "flag: STATUS_NOT_SUPPORTED",
+        19 1 FlipStereoPreferRight = "flag: STATUS_NOT_SUPPORTED",
+        20 1 BltStereoUseRight = "flag: STATUS_NOT_SUPPORTED",
+        21 1 PresentHistoryTokenOnly = "flag: STATUS_NOT_SUPPORTED",
+        22 1 PresentRegionsValid = "flag: STATUS_NOT_SUPPORTED",
+        23 1 PresentDDA = "flag: STATUS_NOT_SUPPORTED",
+        24 1 ProtectedContentBlankedOut = "flag: STATUS_NOT_SUPPORTED",
+        25 1 RemoteSession = "flag: STATUS_NOT_SUPPORTED",
+        26 1 CrossAdapter = "flag: STATUS_NOT_SUPPORTED",
+        27 1 DurationValid = "flag: STATUS_NOT_SUPPORTED",
+        28 1 PresentIndirect = "flag: STATUS_NOT_SUPPORTED",
+        29 1 PresentHMD = "flag: STATUS_NOT_SUPPORTED",
     }
 
     /// The token itself is the compositor's: here it is so many bytes.
     structure D3DKMT_PRESENTHISTORYTOKEN { 1080;
-        0 Model: D3DKMT_PRESENT_MODEL,
-        4 TokenSize: UINT,
-        8 CompositionBindingId: UINT64,
-        16 Token: [UINT64; 133],
+        0 Model: D3DKMT_PRESENT_MODEL = "in: D3DKMT_PM_UNINITIALIZED: the kernel has no compositor",
+        4 TokenSize: UINT = "unread: there is no token",
+        8 CompositionBindingId: UINT64 = "unread: there is no token",
+        16 Token: [UINT64; 133] = "unread: there is no token",
     }
 
     alternative D3DKMT_PRESENT_BY { 4;
-        hDevice: D3DKMT_HANDLE,
-        hContext: D3DKMT_HANDLE,
+        hDevice: D3DKMT_HANDLE = "in: no use of its own: the union is read as hContext",
+        hContext: D3DKMT_HANDLE = "in: the packet context behind whose work the present comes",
     }
 
     alternative D3DKMT_PRESENT_INDIRECT { 4;
-        hAdapter: D3DKMT_HANDLE,
-        hIndirectContext: D3DKMT_HANDLE,
+        hAdapter: D3DKMT_HANDLE = "unread: of indirect displays, whose flag is refused",
+        hIndirectContext: D3DKMT_HANDLE = "unread: of indirect displays, whose flag is refused",
     }
 
     structure D3DKMT_PRESENT { 1496;
         0 Anonymous1: D3DKMT_PRESENT_BY,
-        8 hWindow: HANDLE,
-        16 VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID,
-        20 hSource: D3DKMT_HANDLE,
-        24 hDestination: D3DKMT_HANDLE,
-        28 Color: UINT,
-        32 DstRect: RECT,
-        48 SrcRect: RECT,
-        64 SubRectCnt: UINT,
-        72 pSrcSubRects: *const RECT,
-        80 PresentCount: UINT,
-        84 FlipInterval: D3DDDI_FLIPINTERVAL_TYPE,
-        88 Flags: D3DKMT_PRESENTFLAGS,
-        92 BroadcastContextCount: ULONG,
-        96 BroadcastContext: [D3DKMT_HANDLE; D3DDDI_MAX_BROADCAST_CONTEXT],
-        352 PresentLimitSemaphore: HANDLE,
-        360 PresentHistoryToken: D3DKMT_PRESENTHISTORYTOKEN,
-        1440 pPresentRegions: *mut VOID,
+        8 hWindow: HANDLE = "in: NULL: the kernel has no window system",
+        16 VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID = "unread: a primary is of one display",
+        20 hSource: D3DKMT_HANDLE = "in: the primary that is shown, or the allocation that is copied",
+        24 hDestination: D3DKMT_HANDLE = "in: with Blt: the allocation that is copied to",
+        28 Color: UINT = "unread: of color fills, whose flag is refused",
+        32 DstRect: RECT = "unread: its flag is refused",
+        48 SrcRect: RECT = "unread: its flag is refused",
+        64 SubRectCnt: UINT = "in: 0: a present takes the whole surface",
+        72 pSrcSubRects: *const RECT = "unread: SubRectCnt is 0",
+        80 PresentCount: UINT = "unread: its flag is refused",
+        84 FlipInterval: D3DDDI_FLIPINTERVAL_TYPE = "in: with Flip: vertical blanks to the next flip, D3DDDI_FLIPINTERVAL_...",
+        88 Flags: D3DKMT_PRESENTFLAGS = "in: D3DKMT_PRESENTFLAGS: Flip or Blt alone",
+        92 BroadcastContextCount: ULONG = "in: 0: a present runs on one context",
+        96 BroadcastContext: [D3DKMT_HANDLE; D3DDDI_MAX_BROADCAST_CONTEXT] = "unread: BroadcastContextCount is 0",
+        352 PresentLimitSemaphore: HANDLE = "in: NULL: D3DKMTSetQueuedLimit bounds the flips",
+        360 PresentHistoryToken: D3DKMT_PRESENTHISTORYTOKEN = "in: a token whose Model is D3DKMT_PM_UNINITIALIZED",
+        1440 pPresentRegions: *mut VOID = "in: NULL: a present takes the whole surface",
         1448 Anonymous2: D3DKMT_PRESENT_INDIRECT,
-        1452 Duration: UINT,
-        1456 BroadcastSrcAllocation: *mut D3DKMT_HANDLE,
-        1464 BroadcastDstAllocation: *mut D3DKMT_HANDLE,
-        1472 PrivateDriverDataSize: UINT,
-        1480 pPrivateDriverData: *mut VOID,
-        1488 bOptimizeForComposition: BOOLEAN,
+        1452 Duration: UINT = "unread: its flag is refused",
+        1456 BroadcastSrcAllocation: *mut D3DKMT_HANDLE = "unread: BroadcastContextCount is 0",
+        1464 BroadcastDstAllocation: *mut D3DKMT_HANDLE = "unread: BroadcastContextCount is 0",
+        1472 PrivateDriverDataSize: UINT = "in: 0",
+        1480 pPrivateDriverData: *mut VOID = "unread: PrivateDriverDataSize is 0",
+        1488 bOptimizeForComposition: BOOLEAN = "unread: the kernel has no compositor",
     }
 
     structure D3DKMT_SUBMITPRESENTTOHWQUEUE { 1504;
-        0 hHwQueues: *mut D3DKMT_HANDLE,
-        8 PrivatePresentData: D3DKMT_PRESENT,
+        0 hHwQueues: *mut D3DKMT_HANDLE = "in: an array whose first entry is the queue behind whose work the display shows the surface",
+        8 PrivatePresentData: D3DKMT_PRESENT = "in: the present, a flip",
     }
 
     number D3DKMT_QUEUEDLIMIT_TYPE { INT;
@@ -124,18 +124,18 @@ layout! {
     }
 
     structure D3DKMT_SETQUEUEDLIMIT_FLIP { 8;
-        0 VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID,
-        4 QueuedPendingFlipLimit: UINT,
+        0 VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID = "unread: a device has one limit for all displays",
+        4 QueuedPendingFlipLimit: UINT = "unread: a device has one limit for all displays",
     }
 
     alternative D3DKMT_SETQUEUEDLIMIT_LIMIT { 8;
-        QueuedPresentLimit: UINT,
+        QueuedPresentLimit: UINT = "in: flips that may wait at once",
         Anonymous: D3DKMT_SETQUEUEDLIMIT_FLIP,
     }
 
     structure D3DKMT_SETQUEUEDLIMIT { 16;
-        0 hDevice: D3DKMT_HANDLE,
-        4 Type: D3DKMT_QUEUEDLIMIT_TYPE,
+        0 hDevice: D3DKMT_HANDLE = "in: the device",
+        4 Type: D3DKMT_QUEUEDLIMIT_TYPE = "in: D3DKMT_SET_QUEUEDLIMIT_PRESENT; the question for the limit is STATUS_NOT_SUPPORTED",
         8 Anonymous: D3DKMT_SETQUEUEDLIMIT_LIMIT,
     }
 
@@ -155,46 +155,46 @@ layout! {
     }
 
     structure D3DKMT_SETDISPLAYMODE_FLAGS { 8;
-        0 PreserveVidPn: BOOLEAN,
-        4 Reserved: UINT,
+        0 PreserveVidPn: BOOLEAN = "in: FALSE",
+        4 Reserved: UINT = "in: 0",
     }
 
     structure D3DKMT_SETDISPLAYMODE { 28;
-        0 hDevice: D3DKMT_HANDLE,
-        4 hPrimaryAllocation: D3DKMT_HANDLE,
-        8 ScanLineOrdering: D3DDDI_VIDEO_SIGNAL_SCANLINE_ORDERING,
-        12 DisplayOrientation: D3DDDI_ROTATION,
-        16 PrivateDriverFormatAttribute: UINT,
-        20 Flags: D3DKMT_SETDISPLAYMODE_FLAGS,
+        0 hDevice: D3DKMT_HANDLE = "in: the device that owns the display",
+        4 hPrimaryAllocation: D3DKMT_HANDLE = "in: a primary, whose size the mode gets, and which the display shows",
+        8 ScanLineOrdering: D3DDDI_VIDEO_SIGNAL_SCANLINE_ORDERING = "in: D3DDDI_VSSLO_PROGRESSIVE or _UNINITIALIZED",
+        12 DisplayOrientation: D3DDDI_ROTATION = "in: D3DDDI_ROTATION_IDENTITY or 0",
+        16 PrivateDriverFormatAttribute: UINT = "in: 0",
+        20 Flags: D3DKMT_SETDISPLAYMODE_FLAGS = "in: 0",
     }
 
     structure D3DKMT_WAITFORVERTICALBLANKEVENT { 12;
-        0 hAdapter: D3DKMT_HANDLE,
-        4 hDevice: D3DKMT_HANDLE,
-        8 VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID,
+        0 hAdapter: D3DKMT_HANDLE = "in: the adapter",
+        4 hDevice: D3DKMT_HANDLE = "in: a device of the adapter; 0 is STATUS_NOT_SUPPORTED",
+        8 VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID = "in: the display",
     }
 
     structure D3DKMT_WAITFORVERTICALBLANKEVENT2 { 80;
-        0 hAdapter: D3DKMT_HANDLE,
-        4 hDevice: D3DKMT_HANDLE,
-        8 VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID,
-        12 NumObjects: UINT,
-        16 ObjectHandleArray: [HANDLE; 8],
+        0 hAdapter: D3DKMT_HANDLE = "in: the adapter",
+        4 hDevice: D3DKMT_HANDLE = "in: a device of the adapter; 0 is STATUS_NOT_SUPPORTED",
+        8 VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID = "in: the display",
+        12 NumObjects: UINT = "in: 0: the call waits for the vertical blank alone",
+        16 ObjectHandleArray: [HANDLE; 8] = "unread: NumObjects is 0",
     }
 
     flags D3DKMT_VIDPNSOURCEOWNER_FLAGS { UINT;
-        0 1 AllowOutputDuplication,
-        1 1 DisableDWMVirtualMode,
-        2 1 UseNtHandles,
+        0 1 AllowOutputDuplication = "flag: has no effect: the kernel has no compositor",
+        1 1 DisableDWMVirtualMode = "flag: has no effect: the kernel has no compositor",
+        2 1 UseNtHandles = "flag: STATUS_NOT_SUPPORTED: displays go by their numbers",
     }
 
     structure D3DKMT_SETVIDPNSOURCEOWNER1 { 40;
-        0 Version0: D3DKMT_SETVIDPNSOURCEOWNER,
-        32 Flags: D3DKMT_VIDPNSOURCEOWNER_FLAGS,
+        0 Version0: D3DKMT_SETVIDPNSOURCEOWNER = "in: the first form",
+        32 Flags: D3DKMT_VIDPNSOURCEOWNER_FLAGS = "in: bits of D3DKMT_VIDPNSOURCEOWNER_FLAGS",
     }
 
     structure D3DKMT_SETVIDPNSOURCEOWNER2 { 48;
-        0 Version1: D3DKMT_SETVIDPNSOURCEOWNER1,
-        40 pVidPnSourceNtHandles: *const HANDLE,
+        0 Version1: D3DKMT_SETVIDPNSOURCEOWNER1 = "in: the second form",
+        40 pVidPnSourceNtHandles: *const HANDLE = "in: NULL: displays go by their numbers",
     }
 }

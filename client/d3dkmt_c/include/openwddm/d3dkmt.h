@@ -1,5 +1,7 @@
 /* The D3DKMT interface of openwddm: structures with their original names and layout, and the functions of libopenwddm.
  * Written from the declarations of contract/d3dkmt_abi; do not edit. For 64-bit machines.
+ * Behind each member stand its direction and its meaning in this library: in, out, both; optional: it may be NULL or 0; unread: the library
+ * looks at it in no case; flag: a bit of the word. A flag that is refused with STATUS_NOT_SUPPORTED says so, and no more.
  * Define OPENWDDM_WSL before including it for a library of the flavour of the Linux subsystem: wide characters of 4 bytes.
  */
 #ifndef OPENWDDM_D3DKMT_H
@@ -799,114 +801,114 @@ typedef CONST OBJECT_ATTRIBUTES* PCOBJECT_ATTRIBUTES;
     } while (0)
 
 struct _LUID {
-    ULONG LowPart;
-    LONG HighPart;
+    ULONG LowPart; /* in: the lower half of the adapter's id, out where the structure around it is an answer */
+    LONG HighPart; /* in: the upper half of the adapter's id, likewise */
 };
 
 struct _D3DKMT_ADAPTERINFO {
-    D3DKMT_HANDLE hAdapter;
-    LUID AdapterLuid;
-    ULONG NumOfSources;
-    BOOL bPrecisePresentRegionsPreferred;
+    D3DKMT_HANDLE hAdapter; /* out: the adapter, opened: the program closes it with D3DKMTCloseAdapter */
+    LUID AdapterLuid; /* out: the adapter's id, the same for every process of the kernel */
+    ULONG NumOfSources; /* out: displays of the adapter */
+    BOOL bPrecisePresentRegionsPreferred; /* out: FALSE: no present has regions */
 };
 
 struct _D3DKMT_ENUMADAPTERS {
-    ULONG NumAdapters;
-    D3DKMT_ADAPTERINFO Adapters[MAX_ENUM_ADAPTERS];
+    ULONG NumAdapters; /* out: entries of Adapters that are filled in */
+    D3DKMT_ADAPTERINFO Adapters[MAX_ENUM_ADAPTERS]; /* out: one entry an adapter; more than 16 adapters are STATUS_BUFFER_TOO_SMALL */
 };
 
 struct _D3DKMT_ENUMADAPTERS2 {
-    ULONG NumAdapters;
-    D3DKMT_ADAPTERINFO* pAdapters;
+    ULONG NumAdapters; /* in, out: entries of pAdapters; out the entries filled in, or 34, the most there can be, if pAdapters is NULL */
+    D3DKMT_ADAPTERINFO* pAdapters; /* out, optional: an array of NumAdapters entries; NULL asks for their number */
 };
 
 struct _D3DKMT_ENUMADAPTERS_FILTER {
     union {
         OPENWDDM_NAMELESS struct {
-            ULONGLONG IncludeComputeOnly : 1;
-            ULONGLONG IncludeDisplayOnly : 1;
+            ULONGLONG IncludeComputeOnly : 1; /* flag: has no effect: the list names every adapter */
+            ULONGLONG IncludeDisplayOnly : 1; /* flag: has no effect: the list names every adapter */
         };
         ULONGLONG Value;
     };
 };
 
 struct _D3DKMT_ENUMADAPTERS3 {
-    D3DKMT_ENUMADAPTERS_FILTER Filter;
-    ULONG NumAdapters;
-    D3DKMT_ADAPTERINFO* pAdapters;
+    D3DKMT_ENUMADAPTERS_FILTER Filter; /* in: bits of D3DKMT_ENUMADAPTERS_FILTER */
+    ULONG NumAdapters; /* in, out: as in D3DKMT_ENUMADAPTERS2 */
+    D3DKMT_ADAPTERINFO* pAdapters; /* out, optional: as in D3DKMT_ENUMADAPTERS2 */
 };
 
 struct _D3DKMT_OPENADAPTERFROMLUID {
-    LUID AdapterLuid;
-    D3DKMT_HANDLE hAdapter;
+    LUID AdapterLuid; /* in: the adapter's id */
+    D3DKMT_HANDLE hAdapter; /* out: the adapter, opened */
 };
 
 struct _D3DKMT_CLOSEADAPTER {
-    D3DKMT_HANDLE hAdapter;
+    D3DKMT_HANDLE hAdapter; /* in: a handle that an enumeration or an opening gave */
 };
 
 struct _D3DKMT_QUERYADAPTERINFO {
-    D3DKMT_HANDLE hAdapter;
-    KMTQUERYADAPTERINFOTYPE Type;
-    VOID* pPrivateDriverData;
-    UINT PrivateDriverDataSize;
+    D3DKMT_HANDLE hAdapter; /* in: the adapter */
+    KMTQUERYADAPTERINFOTYPE Type; /* in: the question, KMTQAITYPE_... */
+    VOID* pPrivateDriverData; /* in, out: the structure of the question, with its index where it has one; the answer is written there */
+    UINT PrivateDriverDataSize; /* in: bytes at pPrivateDriverData, exactly the structure's size */
 };
 
 struct _D3DKMT_SEGMENTSIZEINFO {
-    ULONGLONG DedicatedVideoMemorySize;
-    ULONGLONG DedicatedSystemMemorySize;
-    ULONGLONG SharedSystemMemorySize;
+    ULONGLONG DedicatedVideoMemorySize; /* out: bytes of the memory segments */
+    ULONGLONG DedicatedSystemMemorySize; /* out: 0: no system memory is the adapter's alone */
+    ULONGLONG SharedSystemMemorySize; /* out: bytes of the aperture segments, behind which system memory lies */
 };
 
 struct _D3DKMT_SEGMENTGROUPSIZEINFO {
-    UINT PhysicalAdapterIndex;
-    D3DKMT_SEGMENTSIZEINFO LegacyInfo;
-    UINT64 LocalMemory;
-    UINT64 NonLocalMemory;
-    UINT64 NonBudgetMemory;
+    UINT PhysicalAdapterIndex; /* in: 0: an adapter has one physical adapter */
+    D3DKMT_SEGMENTSIZEINFO LegacyInfo; /* out: the same by kind of segment */
+    UINT64 LocalMemory; /* out: bytes of the segments of the local budget group */
+    UINT64 NonLocalMemory; /* out: bytes of the segments of the non-local budget group */
+    UINT64 NonBudgetMemory; /* out: 0: each segment belongs to a budget group */
 };
 
 struct _D3DKMT_ADAPTERTYPE {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT RenderSupported : 1;
-            UINT DisplaySupported : 1;
-            UINT SoftwareDevice : 1;
-            UINT PostDevice : 1;
-            UINT HybridDiscrete : 1;
-            UINT HybridIntegrated : 1;
-            UINT IndirectDisplayDevice : 1;
-            UINT Paravirtualized : 1;
-            UINT ACGSupported : 1;
-            UINT SupportSetTimingsFromVidPn : 1;
-            UINT Detachable : 1;
-            UINT ComputeOnly : 1;
-            UINT Prototype : 1;
-            UINT RuntimePowerManagement : 1;
+            UINT RenderSupported : 1; /* flag, out: set: each adapter renders */
+            UINT DisplaySupported : 1; /* flag, out: the adapter has displays */
+            UINT SoftwareDevice : 1; /* flag, out: never set */
+            UINT PostDevice : 1; /* flag, out: never set */
+            UINT HybridDiscrete : 1; /* flag, out: never set */
+            UINT HybridIntegrated : 1; /* flag, out: never set */
+            UINT IndirectDisplayDevice : 1; /* flag, out: never set */
+            UINT Paravirtualized : 1; /* flag, out: never set */
+            UINT ACGSupported : 1; /* flag, out: never set */
+            UINT SupportSetTimingsFromVidPn : 1; /* flag, out: never set */
+            UINT Detachable : 1; /* flag, out: never set */
+            UINT ComputeOnly : 1; /* flag, out: never set */
+            UINT Prototype : 1; /* flag, out: never set */
+            UINT RuntimePowerManagement : 1; /* flag, out: never set */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMDT_PREEMPTION_CAPS {
-    INT GraphicsPreemptionGranularity;
-    INT ComputePreemptionGranularity;
+    INT GraphicsPreemptionGranularity; /* out: how finely graphics work can be preempted, a D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY */
+    INT ComputePreemptionGranularity; /* out: how finely compute work can be preempted, a D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY */
 };
 
 struct _D3DKMT_WDDM_1_2_CAPS {
-    D3DKMDT_PREEMPTION_CAPS PreemptionCaps;
+    D3DKMDT_PREEMPTION_CAPS PreemptionCaps; /* out: where work can be preempted */
     union {
         OPENWDDM_NAMELESS struct {
-            UINT SupportNonVGA : 1;
-            UINT SupportSmoothRotation : 1;
-            UINT SupportPerEngineTDR : 1;
-            UINT SupportKernelModeCommandBuffer : 1;
-            UINT SupportCCD : 1;
-            UINT SupportSoftwareDeviceBitmaps : 1;
-            UINT SupportGammaRamp : 1;
-            UINT SupportHWCursor : 1;
-            UINT SupportHWVSync : 1;
-            UINT SupportSurpriseRemovalInHibernation : 1;
+            UINT SupportNonVGA : 1; /* flag, out: never set */
+            UINT SupportSmoothRotation : 1; /* flag, out: never set */
+            UINT SupportPerEngineTDR : 1; /* flag, out: never set */
+            UINT SupportKernelModeCommandBuffer : 1; /* flag, out: never set */
+            UINT SupportCCD : 1; /* flag, out: never set */
+            UINT SupportSoftwareDeviceBitmaps : 1; /* flag, out: never set */
+            UINT SupportGammaRamp : 1; /* flag, out: never set */
+            UINT SupportHWCursor : 1; /* flag, out: never set */
+            UINT SupportHWVSync : 1; /* flag, out: never set */
+            UINT SupportSurpriseRemovalInHibernation : 1; /* flag, out: never set */
         };
         UINT Value;
     };
@@ -915,12 +917,12 @@ struct _D3DKMT_WDDM_1_2_CAPS {
 struct _D3DKMT_WDDM_2_0_CAPS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT Support64BitAtomics : 1;
-            UINT GpuMmuSupported : 1;
-            UINT IoMmuSupported : 1;
-            UINT FlipOverwriteSupported : 1;
-            UINT SupportContextlessPresent : 1;
-            UINT SupportSurpriseRemoval : 1;
+            UINT Support64BitAtomics : 1; /* flag, out: engines store 64 bits in one piece */
+            UINT GpuMmuSupported : 1; /* flag, out: engines translate GPU virtual addresses by page tables of their own */
+            UINT IoMmuSupported : 1; /* flag, out: engines use the CPU addresses of processes */
+            UINT FlipOverwriteSupported : 1; /* flag, out: never set */
+            UINT SupportContextlessPresent : 1; /* flag, out: never set */
+            UINT SupportSurpriseRemoval : 1; /* flag, out: never set */
         };
         UINT Value;
     };
@@ -929,12 +931,12 @@ struct _D3DKMT_WDDM_2_0_CAPS {
 struct _D3DKMT_WDDM_1_3_CAPS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT SupportMiracast : 1;
-            UINT IsHybridIntegratedGPU : 1;
-            UINT IsHybridDiscreteGPU : 1;
-            UINT SupportPowerManagementPStates : 1;
-            UINT SupportVirtualModes : 1;
-            UINT SupportCrossAdapterResource : 1;
+            UINT SupportMiracast : 1; /* flag, out: never set */
+            UINT IsHybridIntegratedGPU : 1; /* flag, out: never set */
+            UINT IsHybridDiscreteGPU : 1; /* flag, out: never set */
+            UINT SupportPowerManagementPStates : 1; /* flag, out: never set */
+            UINT SupportVirtualModes : 1; /* flag, out: never set */
+            UINT SupportCrossAdapterResource : 1; /* flag, out: allocations may lie in memory of several adapters */
         };
         UINT Value;
     };
@@ -943,7 +945,7 @@ struct _D3DKMT_WDDM_1_3_CAPS {
 struct _D3DKMT_VIRTUALADDRESSINFO {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT VirtualAddressSupported : 1;
+            UINT VirtualAddressSupported : 1; /* flag, out: engines translate GPU virtual addresses by page tables of their own */
         };
         UINT Value;
     };
@@ -952,31 +954,31 @@ struct _D3DKMT_VIRTUALADDRESSINFO {
 struct _D3DKMT_GPUMMU_CAPS_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT ReadOnlyMemorySupported : 1;
-            UINT NoExecuteMemorySupported : 1;
-            UINT ZeroInPteSupported : 1;
-            UINT CacheCoherentMemorySupported : 1;
+            UINT ReadOnlyMemorySupported : 1; /* flag, out: a mapping without Write is read-only */
+            UINT NoExecuteMemorySupported : 1; /* flag, out: a mapping without Execute cannot be executed */
+            UINT ZeroInPteSupported : 1; /* flag, out: a mapping with Zero reads 0 and drops stores */
+            UINT CacheCoherentMemorySupported : 1; /* flag, out: engines can snoop the CPU's caches */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_GPUMMU_CAPS {
-    D3DKMT_GPUMMU_CAPS_FLAGS Flags;
-    UINT VirtualAddressBitCount;
+    D3DKMT_GPUMMU_CAPS_FLAGS Flags; /* out: bits of D3DKMT_GPUMMU_CAPS_FLAGS */
+    UINT VirtualAddressBitCount; /* out: bits of a GPU virtual address */
 };
 
 struct _D3DKMT_QUERY_GPUMMU_CAPS {
-    UINT PhysicalAdapterIndex;
-    D3DKMT_GPUMMU_CAPS Caps;
+    UINT PhysicalAdapterIndex; /* in: 0: an adapter has one physical adapter */
+    D3DKMT_GPUMMU_CAPS Caps; /* out: the answer; an adapter without page tables refuses the question */
 };
 
 struct _D3DKMT_WDDM_2_9_CAPS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT HwSchSupportState : 2;
-            UINT HwSchEnabled : 1;
-            UINT SelfRefreshMemorySupported : 1;
+            UINT HwSchSupportState : 2; /* flag, out: hardware scheduling: 0 the driver has none, 2 stable */
+            UINT HwSchEnabled : 1; /* flag, out: hardware scheduling is on */
+            UINT SelfRefreshMemorySupported : 1; /* flag, out: never set */
         };
         UINT Value;
     };
@@ -985,10 +987,10 @@ struct _D3DKMT_WDDM_2_9_CAPS {
 struct _D3DKMT_WDDM_2_7_CAPS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT HwSchSupported : 1;
-            UINT HwSchEnabled : 1;
-            UINT HwSchEnabledByDefault : 1;
-            UINT IndependentVidPnVSyncControl : 1;
+            UINT HwSchSupported : 1; /* flag, out: the driver has hardware scheduling */
+            UINT HwSchEnabled : 1; /* flag, out: hardware scheduling is on */
+            UINT HwSchEnabledByDefault : 1; /* flag, out: never set */
+            UINT IndependentVidPnVSyncControl : 1; /* flag, out: never set */
         };
         UINT Value;
     };
@@ -997,9 +999,9 @@ struct _D3DKMT_WDDM_2_7_CAPS {
 struct _D3DKMT_WDDM_3_0_CAPS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT HwFlipQueueSupportState : 2;
-            UINT HwFlipQueueEnabled : 1;
-            UINT DisplayableSupported : 1;
+            UINT HwFlipQueueSupportState : 2; /* flag, out: flip queues in hardware: 0 the driver has none, 2 stable */
+            UINT HwFlipQueueEnabled : 1; /* flag, out: flip queues in hardware are on */
+            UINT DisplayableSupported : 1; /* flag, out: never set */
         };
         UINT Value;
     };
@@ -1008,60 +1010,60 @@ struct _D3DKMT_WDDM_3_0_CAPS {
 struct _D3DKMT_WDDM_3_1_CAPS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT NativeGpuFenceSupported : 1;
+            UINT NativeGpuFenceSupported : 1; /* flag, out: D3DKMTCreateNativeFence makes fences */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_PHYSICAL_ADAPTER_COUNT {
-    UINT Count;
+    UINT Count; /* out: 1 */
 };
 
 struct _D3DKMT_QUERYVIDEOMEMORYINFO {
-    HANDLE hProcess;
-    D3DKMT_HANDLE hAdapter;
-    D3DKMT_MEMORY_SEGMENT_GROUP MemorySegmentGroup;
-    UINT64 Budget;
-    UINT64 CurrentUsage;
-    UINT64 CurrentReservation;
-    UINT64 AvailableForReservation;
-    UINT PhysicalAdapterIndex;
+    HANDLE hProcess; /* in, optional: a process of OpenWddmOpenProcess; NULL or (HANDLE)-1: the caller */
+    D3DKMT_HANDLE hAdapter; /* in: the adapter */
+    D3DKMT_MEMORY_SEGMENT_GROUP MemorySegmentGroup; /* in: D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL or _NON_LOCAL */
+    UINT64 Budget; /* out: bytes that the process may use without being asked to trim */
+    UINT64 CurrentUsage; /* out: bytes that the process uses */
+    UINT64 CurrentReservation; /* out: bytes that the process has reserved */
+    UINT64 AvailableForReservation; /* out: bytes that the process may reserve */
+    UINT PhysicalAdapterIndex; /* in: 0: an adapter has one physical adapter */
 };
 
 struct _D3DKMT_CHANGEVIDEOMEMORYRESERVATION {
-    HANDLE hProcess;
-    D3DKMT_HANDLE hAdapter;
-    D3DKMT_MEMORY_SEGMENT_GROUP MemorySegmentGroup;
-    UINT64 Reservation;
-    UINT PhysicalAdapterIndex;
+    HANDLE hProcess; /* in, optional: a process of OpenWddmOpenProcess; NULL or (HANDLE)-1: the caller */
+    D3DKMT_HANDLE hAdapter; /* in: the adapter */
+    D3DKMT_MEMORY_SEGMENT_GROUP MemorySegmentGroup; /* in: D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL or _NON_LOCAL */
+    UINT64 Reservation; /* in: bytes that the process wants reserved, in place of those before */
+    UINT PhysicalAdapterIndex; /* in: 0: an adapter has one physical adapter */
 };
 
 struct _DXGK_ISFEATUREENABLED_RESULT {
-    UINT16 Version;
+    UINT16 Version; /* out: the feature's version; 0: the feature is off */
     union {
         OPENWDDM_NAMELESS struct {
-            UINT16 Enabled : 1;
-            UINT16 KnownFeature : 1;
-            UINT16 SupportedByDriver : 1;
-            UINT16 SupportedOnCurrentConfig : 1;
+            UINT16 Enabled : 1; /* flag, out: the feature is on */
+            UINT16 KnownFeature : 1; /* flag, out: the kernel knows the feature */
+            UINT16 SupportedByDriver : 1; /* flag, out: the driver has the feature */
+            UINT16 SupportedOnCurrentConfig : 1; /* flag, out: the driver has it on this device */
         };
         UINT16 Value;
     };
 };
 
 struct _D3DKMT_ISFEATUREENABLED {
-    D3DKMT_HANDLE hAdapter;
-    DXGK_FEATURE_ID FeatureId;
-    DXGK_ISFEATUREENABLED_RESULT Result;
+    D3DKMT_HANDLE hAdapter; /* in: the adapter */
+    DXGK_FEATURE_ID FeatureId; /* in: the feature, DXGK_FEATURE_... */
+    DXGK_ISFEATUREENABLED_RESULT Result; /* out: the feature's state */
 };
 
 struct _D3DKMT_CREATEDEVICEFLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT LegacyMode : 1;
-            UINT RequestVSync : 1;
-            UINT DisableGpuTimeout : 1;
+            UINT LegacyMode : 1; /* flag: has no effect: it is about presents of an older runtime */
+            UINT RequestVSync : 1; /* flag: has no effect: it is about presents of an older runtime */
+            UINT DisableGpuTimeout : 1; /* flag: contexts and queues of the device are never found hung */
         };
         UINT Value;
     };
@@ -1069,176 +1071,176 @@ struct _D3DKMT_CREATEDEVICEFLAGS {
 
 struct _D3DKMT_CREATEDEVICE {
     union {
-        D3DKMT_HANDLE hAdapter;
-        VOID* pAdapter;
+        D3DKMT_HANDLE hAdapter; /* in: the adapter */
+        VOID* pAdapter; /* in: no use of its own: the union is read as hAdapter */
     };
-    D3DKMT_CREATEDEVICEFLAGS Flags;
-    D3DKMT_HANDLE hDevice;
-    VOID* pCommandBuffer;
-    UINT CommandBufferSize;
-    D3DDDI_ALLOCATIONLIST* pAllocationList;
-    UINT AllocationListSize;
-    D3DDDI_PATCHLOCATIONLIST* pPatchLocationList;
-    UINT PatchLocationListSize;
+    D3DKMT_CREATEDEVICEFLAGS Flags; /* in: bits of D3DKMT_CREATEDEVICEFLAGS */
+    D3DKMT_HANDLE hDevice; /* out: the device */
+    VOID* pCommandBuffer; /* out: NULL: buffers are a context's */
+    UINT CommandBufferSize; /* out: 0 */
+    D3DDDI_ALLOCATIONLIST* pAllocationList; /* out: NULL: lists are a context's */
+    UINT AllocationListSize; /* out: 0 */
+    D3DDDI_PATCHLOCATIONLIST* pPatchLocationList; /* out: NULL: lists are a context's */
+    UINT PatchLocationListSize; /* out: 0 */
 };
 
 struct _D3DKMT_DESTROYDEVICE {
-    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hDevice; /* in: the device; everything that it has goes with it */
 };
 
 struct _D3DKMT_DEVICERESET_STATE {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT DesktopSwitched : 1;
+            UINT DesktopSwitched : 1; /* flag, out: never set: the kernel has no desktops */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_DEVICEPAGEFAULT_STATE {
-    UINT64 FaultedPrimitiveAPISequenceNumber;
-    INT FaultedPipelineStage;
-    UINT FaultedBindTableEntry;
-    INT PageFaultFlags;
-    UINT FaultErrorCode;
-    D3DGPU_VIRTUAL_ADDRESS FaultedVirtualAddress;
+    UINT64 FaultedPrimitiveAPISequenceNumber; /* out: 0: the device does not say */
+    INT FaultedPipelineStage; /* out: 0: the device does not say */
+    UINT FaultedBindTableEntry; /* out: 0: the device does not say */
+    INT PageFaultFlags; /* out: 1 (DXGK_PAGE_FAULT_WRITE) if the access was a store, else 0 */
+    UINT FaultErrorCode; /* out: 2 if the engine found no command there, else 0 */
+    D3DGPU_VIRTUAL_ADDRESS FaultedVirtualAddress; /* out: GPU address of the access; 0: the device was not lost for a fault */
 };
 
 struct _D3DKMT_PRESENT_STATS {
-    UINT PresentCount;
-    UINT PresentRefreshCount;
-    UINT SyncRefreshCount;
-    LARGE_INTEGER SyncQPCTime;
-    LARGE_INTEGER SyncGPUTime;
+    UINT PresentCount; /* out: flips of the device that the source has shown; the count goes round */
+    UINT PresentRefreshCount; /* out: 0: the kernel has no such figure */
+    UINT SyncRefreshCount; /* out: 0: the kernel has no such figure */
+    LARGE_INTEGER SyncQPCTime; /* out: 0: the kernel has no such figure */
+    LARGE_INTEGER SyncGPUTime; /* out: 0: the kernel has no such figure */
 };
 
 struct _D3DKMT_DEVICEPRESENT_STATE {
-    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
-    D3DKMT_PRESENT_STATS PresentStats;
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId; /* in: the display */
+    D3DKMT_PRESENT_STATS PresentStats; /* out: the figures */
 };
 
 struct _D3DKMT_PRESENT_STATS_DWM {
-    UINT PresentCount;
-    UINT PresentRefreshCount;
-    LARGE_INTEGER PresentQPCTime;
-    UINT SyncRefreshCount;
-    LARGE_INTEGER SyncQPCTime;
-    UINT CustomPresentDuration;
+    UINT PresentCount; /* out: flips of the device that the source has shown; the count goes round */
+    UINT PresentRefreshCount; /* out: 0: the kernel has no such figure */
+    LARGE_INTEGER PresentQPCTime; /* out: 0: the kernel has no such figure */
+    UINT SyncRefreshCount; /* out: 0: the kernel has no such figure */
+    LARGE_INTEGER SyncQPCTime; /* out: 0: the kernel has no such figure */
+    UINT CustomPresentDuration; /* out: 0: the kernel has no such figure */
 };
 
 struct _D3DKMT_DEVICEPRESENT_STATE_DWM {
-    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
-    D3DKMT_PRESENT_STATS_DWM PresentStatsDWM;
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId; /* in: the display */
+    D3DKMT_PRESENT_STATS_DWM PresentStatsDWM; /* out: the figures */
 };
 
 struct _D3DKMT_DEVICEPRESENT_QUEUE_STATE {
-    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
-    BOOLEAN bQueuedPresentLimitReached;
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId; /* in: the display */
+    BOOLEAN bQueuedPresentLimitReached; /* out: TRUE if as many flips are queued as D3DKMTSetQueuedLimit allows */
 };
 
 struct _D3DKMT_GETDEVICESTATE {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_DEVICESTATE_TYPE StateType;
+    D3DKMT_HANDLE hDevice; /* in: the device, a lost one too */
+    D3DKMT_DEVICESTATE_TYPE StateType; /* in: the question, which is also the union's arm */
     union {
-        D3DKMT_DEVICEEXECUTION_STATE ExecutionState;
-        D3DKMT_DEVICEPRESENT_STATE PresentState;
-        D3DKMT_DEVICERESET_STATE ResetState;
-        D3DKMT_DEVICEPRESENT_STATE_DWM PresentStateDWM;
-        D3DKMT_DEVICEPAGEFAULT_STATE PageFaultState;
-        D3DKMT_DEVICEPRESENT_QUEUE_STATE PresentQueueState;
+        D3DKMT_DEVICEEXECUTION_STATE ExecutionState; /* out: of D3DKMT_DEVICESTATE_EXECUTION: whether the device lives, or why it was lost */
+        D3DKMT_DEVICEPRESENT_STATE PresentState; /* in, out: of D3DKMT_DEVICESTATE_PRESENT */
+        D3DKMT_DEVICERESET_STATE ResetState; /* out: of D3DKMT_DEVICESTATE_RESET */
+        D3DKMT_DEVICEPRESENT_STATE_DWM PresentStateDWM; /* in, out: of D3DKMT_DEVICESTATE_PRESENT_DWM */
+        D3DKMT_DEVICEPAGEFAULT_STATE PageFaultState; /* out: of D3DKMT_DEVICESTATE_PAGE_FAULT: the fault for which the device was lost */
+        D3DKMT_DEVICEPRESENT_QUEUE_STATE PresentQueueState; /* in, out: of D3DKMT_DEVICESTATE_PRESENT_QUEUE */
     };
 };
 
 struct _D3DKMT_MARKDEVICEASERROR {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_DEVICE_ERROR_REASON Reason;
+    D3DKMT_HANDLE hDevice; /* in: the device, which is lost from then on */
+    D3DKMT_DEVICE_ERROR_REASON Reason; /* in: D3DKMT_DEVICE_ERROR_REASON_GENERIC or _DRIVER_ERROR */
 };
 
 struct _D3DKMT_WAITFORIDLE {
-    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hDevice; /* in: the device for whose commands the calling thread waits */
 };
 
 struct _D3DKMT_SETVIDPNSOURCEOWNER {
-    D3DKMT_HANDLE hDevice;
-    CONST D3DKMT_VIDPNSOURCEOWNER_TYPE* pType;
-    CONST D3DDDI_VIDEO_PRESENT_SOURCE_ID* pVidPnSourceId;
-    UINT VidPnSourceCount;
+    D3DKMT_HANDLE hDevice; /* in: the device that is to own the displays */
+    CONST D3DKMT_VIDPNSOURCEOWNER_TYPE* pType; /* in: an array: D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE or _UNOWNED for each display */
+    CONST D3DDDI_VIDEO_PRESENT_SOURCE_ID* pVidPnSourceId; /* in: an array: the displays */
+    UINT VidPnSourceCount; /* in: entries of both arrays; 0: the device gives up all displays */
 };
 
 struct _D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP {
-    D3DKMT_HANDLE hAdapter;
-    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
+    D3DKMT_HANDLE hAdapter; /* in: the adapter */
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId; /* in: the display; STATUS_GRAPHICS_PRESENT_OCCLUDED if a device owns it */
 };
 
 struct _D3DKMT_OPENADAPTERFROMDEVICENAME {
-    CONST WCHAR* pDeviceName;
-    D3DKMT_HANDLE hAdapter;
-    LUID AdapterLuid;
+    CONST WCHAR* pDeviceName; /* in: a name that ends with 0; each is refused, because no adapter stands on a bus of the machine */
+    D3DKMT_HANDLE hAdapter; /* out: never written */
+    LUID AdapterLuid; /* out: never written */
 };
 
 struct _D3DKMT_OPENADAPTERFROMHDC {
-    HANDLE hDc;
-    D3DKMT_HANDLE hAdapter;
-    LUID AdapterLuid;
-    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
+    HANDLE hDc; /* in: each is refused, because the kernel has no window system */
+    D3DKMT_HANDLE hAdapter; /* out: never written */
+    LUID AdapterLuid; /* out: never written */
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId; /* out: never written */
 };
 
 struct _D3DKMT_CHECKOCCLUSION {
-    HANDLE hWindow;
+    HANDLE hWindow; /* in: each is refused, because the kernel has no window system */
 };
 
 struct _D3DDDI_ESCAPEFLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT HardwareAccess : 1;
-            UINT DeviceStatusQuery : 1;
-            UINT ChangeFrameLatency : 1;
-            UINT NoAdapterSynchronization : 1;
+            UINT HardwareAccess : 1; /* flag: the driver may ask its device for the answer */
+            UINT DeviceStatusQuery : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT ChangeFrameLatency : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT NoAdapterSynchronization : 1; /* flag: STATUS_NOT_SUPPORTED */
             UINT : 1;
-            UINT VirtualMachineData : 1;
-            UINT DriverKnownEscape : 1;
-            UINT DriverCommonEscape : 1;
+            UINT VirtualMachineData : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT DriverKnownEscape : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT DriverCommonEscape : 1; /* flag: STATUS_NOT_SUPPORTED */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_ESCAPE {
-    D3DKMT_HANDLE hAdapter;
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_ESCAPETYPE Type;
-    D3DDDI_ESCAPEFLAGS Flags;
-    VOID* pPrivateDriverData;
-    UINT PrivateDriverDataSize;
-    D3DKMT_HANDLE hContext;
+    D3DKMT_HANDLE hAdapter; /* in: the adapter */
+    D3DKMT_HANDLE hDevice; /* in, optional: a device of the adapter; 0: none */
+    D3DKMT_ESCAPETYPE Type; /* in: D3DKMT_ESCAPE_DRIVERPRIVATE; the other types are STATUS_NOT_SUPPORTED */
+    D3DDDI_ESCAPEFLAGS Flags; /* in: bits of D3DDDI_ESCAPEFLAGS */
+    VOID* pPrivateDriverData; /* in, out: the driver's question, and in its place the answer of the same length (SOFTGPU_QUESTION) */
+    UINT PrivateDriverDataSize; /* in: bytes at pPrivateDriverData, at most 65536 */
+    D3DKMT_HANDLE hContext; /* in, optional: a context of hDevice; 0: none */
 };
 
 struct _D3DKMT_CREATEALLOCATIONFLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT CreateResource : 1;
-            UINT CreateShared : 1;
-            UINT NonSecure : 1;
-            UINT CreateProtected : 1;
-            UINT RestrictSharedAccess : 1;
-            UINT ExistingSysMem : 1;
-            UINT NtSecuritySharing : 1;
-            UINT ReadOnly : 1;
-            UINT CreateWriteCombined : 1;
-            UINT CreateCached : 1;
-            UINT SwapChainBackBuffer : 1;
-            UINT CrossAdapter : 1;
-            UINT OpenCrossAdapter : 1;
-            UINT PartialSharedCreation : 1;
-            UINT Zeroed : 1;
-            UINT WriteWatch : 1;
-            UINT StandardAllocation : 1;
-            UINT ExistingSection : 1;
-            UINT AllowNotZeroed : 1;
-            UINT PhysicallyContiguous : 1;
-            UINT NoKmdAccess : 1;
-            UINT SharedDisplayable : 1;
-            UINT NoImplicitSynchronization : 1;
+            UINT CreateResource : 1; /* flag: the allocations are those of a new resource */
+            UINT CreateShared : 1; /* flag: other devices can open the resource; needs CreateResource */
+            UINT NonSecure : 1; /* flag: has no effect: the driver is not told */
+            UINT CreateProtected : 1; /* flag: refused: not for user mode */
+            UINT RestrictSharedAccess : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT ExistingSysMem : 1; /* flag: the allocation lies over pSystemMem; needs StandardAllocation */
+            UINT NtSecuritySharing : 1; /* flag: the resource is shared by NT handle (D3DKMTShareObjects); needs CreateShared */
+            UINT ReadOnly : 1; /* flag: other devices may only read the resource; needs CreateShared */
+            UINT CreateWriteCombined : 1; /* flag: refused: not for user mode */
+            UINT CreateCached : 1; /* flag: refused: not for user mode */
+            UINT SwapChainBackBuffer : 1; /* flag: has no effect: the driver is not told */
+            UINT CrossAdapter : 1; /* flag: devices of other adapters can open the resource; needs CreateShared */
+            UINT OpenCrossAdapter : 1; /* flag: refused: not for user mode */
+            UINT PartialSharedCreation : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT Zeroed : 1; /* flag: out alone: the content is 0 */
+            UINT WriteWatch : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT StandardAllocation : 1; /* flag: pStandardAllocation describes the one allocation, which lies over memory that exists */
+            UINT ExistingSection : 1; /* flag: the allocation lies in hSection */
+            UINT AllowNotZeroed : 1; /* flag: the content need not be 0; it is 0 all the same */
+            UINT PhysicallyContiguous : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT NoKmdAccess : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT SharedDisplayable : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT NoImplicitSynchronization : 1; /* flag: work on the allocations does not wait for displays that show them */
         };
         UINT Value;
     };
@@ -1247,643 +1249,643 @@ struct _D3DKMT_CREATEALLOCATIONFLAGS {
 struct _D3DDDI_ALLOCATIONINFO_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT Primary : 1;
-            UINT Stereo : 1;
+            UINT Primary : 1; /* flag: a display may show the allocation */
+            UINT Stereo : 1; /* flag: a primary for stereo; needs Primary */
         };
         UINT Value;
     };
 };
 
 struct _D3DDDI_ALLOCATIONINFO {
-    D3DKMT_HANDLE hAllocation;
-    CONST VOID* pSystemMem;
-    VOID* pPrivateDriverData;
-    UINT PrivateDriverDataSize;
-    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
-    D3DDDI_ALLOCATIONINFO_FLAGS Flags;
+    D3DKMT_HANDLE hAllocation; /* out: the allocation */
+    CONST VOID* pSystemMem; /* in, optional: memory of the program that the allocation is to lie over, whole pages; NULL: the kernel gives memory */
+    VOID* pPrivateDriverData; /* in, out: the driver's description (SOFTGPU_ALLOCATION); the driver answers in the same bytes */
+    UINT PrivateDriverDataSize; /* in: bytes at pPrivateDriverData, at most 65536 */
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId; /* in: the display of a primary; else 0 */
+    D3DDDI_ALLOCATIONINFO_FLAGS Flags; /* in: bits of D3DDDI_ALLOCATIONINFO_FLAGS */
 };
 
 struct _D3DDDI_ALLOCATIONINFO2_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT Primary : 1;
-            UINT Stereo : 1;
-            UINT OverridePriority : 1;
+            UINT Primary : 1; /* flag: a display may show the allocation */
+            UINT Stereo : 1; /* flag: a primary for stereo; needs Primary */
+            UINT OverridePriority : 1; /* flag: Priority counts, in place of the driver's */
         };
         UINT Value;
     };
 };
 
 struct _D3DDDI_ALLOCATIONINFO2 {
-    D3DKMT_HANDLE hAllocation;
+    D3DKMT_HANDLE hAllocation; /* out: the allocation */
     union {
-        HANDLE hSection;
-        CONST VOID* pSystemMem;
+        HANDLE hSection; /* in, optional: with ExistingSection: a section of OpenWddmCreateSection */
+        CONST VOID* pSystemMem; /* in, optional: else memory of the program that the allocation is to lie over, whole pages; NULL: the kernel gives memory */
     };
-    VOID* pPrivateDriverData;
-    UINT PrivateDriverDataSize;
-    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
-    D3DDDI_ALLOCATIONINFO2_FLAGS Flags;
-    D3DGPU_VIRTUAL_ADDRESS GpuVirtualAddress;
+    VOID* pPrivateDriverData; /* in, out: the driver's description (SOFTGPU_ALLOCATION); the driver answers in the same bytes */
+    UINT PrivateDriverDataSize; /* in: bytes at pPrivateDriverData, at most 65536 */
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId; /* in: the display of a primary; else 0 */
+    D3DDDI_ALLOCATIONINFO2_FLAGS Flags; /* in: bits of D3DDDI_ALLOCATIONINFO2_FLAGS */
+    D3DGPU_VIRTUAL_ADDRESS GpuVirtualAddress; /* out: where engines use CPU addresses: the allocation's address; else 0 */
     union {
-        UINT Priority;
-        ULONG_PTR Unused;
+        UINT Priority; /* in: with OverridePriority: the starting priority; else 0 */
+        ULONG_PTR Unused; /* in: no use of its own: it makes the union 8 bytes */
     };
-    ULONG_PTR Reserved[5];
+    ULONG_PTR Reserved[5]; /* in: 0 */
 };
 
 struct _D3DKMT_STANDARDALLOCATION_EXISTINGHEAP {
-    SIZE_T Size;
+    SIZE_T Size; /* in: bytes, a multiple of 4096 */
 };
 
 struct _D3DKMT_CREATESTANDARDALLOCATION {
-    D3DKMT_STANDARDALLOCATIONTYPE Type;
-    D3DKMT_STANDARDALLOCATION_EXISTINGHEAP ExistingHeapData;
-    UINT Flags;
+    D3DKMT_STANDARDALLOCATIONTYPE Type; /* in: D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP */
+    D3DKMT_STANDARDALLOCATION_EXISTINGHEAP ExistingHeapData; /* in: the size of the memory that exists */
+    UINT Flags; /* in: 0 */
 };
 
 struct _D3DKMT_CREATEALLOCATION {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE hResource;
-    D3DKMT_HANDLE hGlobalShare;
-    CONST VOID* pPrivateRuntimeData;
-    UINT PrivateRuntimeDataSize;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DKMT_HANDLE hResource; /* in, out: a resource that is to get the allocations, or 0; out the new one with CreateResource */
+    D3DKMT_HANDLE hGlobalShare; /* out: with CreateShared and without NtSecuritySharing: the handle that other processes open; else 0 */
+    CONST VOID* pPrivateRuntimeData; /* in, optional: bytes that the kernel keeps for programs that open the resource */
+    UINT PrivateRuntimeDataSize; /* in: bytes at pPrivateRuntimeData */
     union {
-        D3DKMT_CREATESTANDARDALLOCATION* pStandardAllocation;
-        CONST VOID* pPrivateDriverData;
+        D3DKMT_CREATESTANDARDALLOCATION* pStandardAllocation; /* in: with StandardAllocation: the description */
+        CONST VOID* pPrivateDriverData; /* in, optional: else the driver's data of the call as a whole */
     };
-    UINT PrivateDriverDataSize;
-    UINT NumAllocations;
+    UINT PrivateDriverDataSize; /* in: bytes at pPrivateDriverData; with StandardAllocation 0, or the size of its description */
+    UINT NumAllocations; /* in: allocations; 0 makes an empty resource */
     union {
-        D3DDDI_ALLOCATIONINFO* pAllocationInfo;
-        D3DDDI_ALLOCATIONINFO2* pAllocationInfo2;
+        D3DDDI_ALLOCATIONINFO* pAllocationInfo; /* in, out: of D3DKMTCreateAllocation: an array of NumAllocations entries */
+        D3DDDI_ALLOCATIONINFO2* pAllocationInfo2; /* in, out: of D3DKMTCreateAllocation2: an array of NumAllocations entries */
     };
-    D3DKMT_CREATEALLOCATIONFLAGS Flags;
-    HANDLE hPrivateRuntimeResourceHandle;
+    D3DKMT_CREATEALLOCATIONFLAGS Flags; /* in, out: bits of D3DKMT_CREATEALLOCATIONFLAGS; out with Zeroed */
+    HANDLE hPrivateRuntimeResourceHandle; /* unread: the runtime's own name of the resource */
 };
 
 struct _D3DDDICB_DESTROYALLOCATION2FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT AssumeNotInUse : 1;
-            UINT SynchronousDestroy : 1;
+            UINT AssumeNotInUse : 1; /* flag: the program vouches that none of its commands that wait uses the allocations */
+            UINT SynchronousDestroy : 1; /* flag: the call returns when the memory is free again */
             UINT : 29;
-            UINT SystemUseOnly : 1;
+            UINT SystemUseOnly : 1; /* flag: refused: not for user mode */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_DESTROYALLOCATION2 {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE hResource;
-    CONST D3DKMT_HANDLE* phAllocationList;
-    UINT AllocationCount;
-    D3DDDICB_DESTROYALLOCATION2FLAGS Flags;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DKMT_HANDLE hResource; /* in, optional: a resource, which goes with all its allocations; 0: the list counts */
+    CONST D3DKMT_HANDLE* phAllocationList; /* in, optional: an array: the allocations, if hResource is 0 */
+    UINT AllocationCount; /* in: entries of phAllocationList */
+    D3DDDICB_DESTROYALLOCATION2FLAGS Flags; /* in: bits of D3DDDICB_DESTROYALLOCATION2FLAGS */
 };
 
 struct _D3DKMT_DESTROYALLOCATION {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE hResource;
-    CONST D3DKMT_HANDLE* phAllocationList;
-    UINT AllocationCount;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DKMT_HANDLE hResource; /* in, optional: a resource, which goes with all its allocations; 0: the list counts */
+    CONST D3DKMT_HANDLE* phAllocationList; /* in, optional: an array: the allocations, if hResource is 0 */
+    UINT AllocationCount; /* in: entries of phAllocationList */
 };
 
 struct _D3DKMT_SETALLOCATIONPRIORITY {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE hResource;
-    CONST D3DKMT_HANDLE* phAllocationList;
-    UINT AllocationCount;
-    CONST UINT* pPriorities;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DKMT_HANDLE hResource; /* in, optional: a resource, whose allocations all get the one priority; 0: the list counts */
+    CONST D3DKMT_HANDLE* phAllocationList; /* in, optional: an array: the allocations, if hResource is 0 */
+    UINT AllocationCount; /* in: entries of phAllocationList */
+    CONST UINT* pPriorities; /* in: an array: one priority an allocation, or one for the resource */
 };
 
 struct _D3DKMT_QUERYALLOCATIONRESIDENCY {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE hResource;
-    CONST D3DKMT_HANDLE* phAllocationList;
-    UINT AllocationCount;
-    D3DKMT_ALLOCATIONRESIDENCYSTATUS* pResidencyStatus;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DKMT_HANDLE hResource; /* in, optional: a resource, which has the one answer; 0: the list counts */
+    CONST D3DKMT_HANDLE* phAllocationList; /* in, optional: an array: the allocations, if hResource is 0 */
+    UINT AllocationCount; /* in: entries of phAllocationList */
+    D3DKMT_ALLOCATIONRESIDENCYSTATUS* pResidencyStatus; /* out: an array: one D3DKMT_ALLOCATIONRESIDENCYSTATUS an allocation, or one for the resource */
 };
 
 struct _D3DDDI_ALLOCATIONLIST {
-    D3DKMT_HANDLE hAllocation;
+    D3DKMT_HANDLE hAllocation; /* in: an allocation that the commands use; 0: none */
     union {
         OPENWDDM_NAMELESS struct {
-            UINT WriteOperation : 1;
-            UINT DoNotRetireInstance : 1;
-            UINT OfferPriority : 3;
+            UINT WriteOperation : 1; /* flag: commands store into the allocation */
+            UINT DoNotRetireInstance : 1; /* flag: a renamed instance stays the allocation's own */
+            UINT OfferPriority : 3; /* flag: not 0: the allocation is offered behind the commands, with this priority */
         };
         UINT Value;
     };
 };
 
 struct _D3DDDI_PATCHLOCATIONLIST {
-    UINT AllocationIndex;
+    UINT AllocationIndex; /* in: index of the allocation in the allocation list */
     union {
         OPENWDDM_NAMELESS struct {
-            UINT SlotId : 24;
+            UINT SlotId : 24; /* flag: the slot, 24 bits: an entry of the same slot replaces the one before */
         };
         UINT Value;
     };
-    UINT DriverId;
-    UINT AllocationOffset;
-    UINT PatchOffset;
-    UINT SplitOffset;
+    UINT DriverId; /* in: the driver's own; the software GPU's reads none */
+    UINT AllocationOffset; /* in: bytes that are added to the allocation's address */
+    UINT PatchOffset; /* in: bytes from the start of the commands to the place of the address */
+    UINT SplitOffset; /* in: bytes of commands that can run without the allocation; entries never fall */
 };
 
 struct _D3DDDI_OPENALLOCATIONINFO {
-    D3DKMT_HANDLE hAllocation;
-    CONST VOID* pPrivateDriverData;
-    UINT PrivateDriverDataSize;
+    D3DKMT_HANDLE hAllocation; /* out: the allocation in this device */
+    CONST VOID* pPrivateDriverData; /* out: the driver's data of the allocation, in pTotalPrivateDriverDataBuffer */
+    UINT PrivateDriverDataSize; /* out: bytes at pPrivateDriverData */
 };
 
 struct _D3DDDI_OPENALLOCATIONINFO2 {
-    D3DKMT_HANDLE hAllocation;
-    CONST VOID* pPrivateDriverData;
-    UINT PrivateDriverDataSize;
-    D3DGPU_VIRTUAL_ADDRESS GpuVirtualAddress;
-    ULONG_PTR Reserved[6];
+    D3DKMT_HANDLE hAllocation; /* out: the allocation in this device */
+    CONST VOID* pPrivateDriverData; /* out: the driver's data of the allocation, in pTotalPrivateDriverDataBuffer */
+    UINT PrivateDriverDataSize; /* out: bytes at pPrivateDriverData */
+    D3DGPU_VIRTUAL_ADDRESS GpuVirtualAddress; /* out: where engines use CPU addresses: the allocation's address; else 0 */
+    ULONG_PTR Reserved[6]; /* out: 0 */
 };
 
 struct _D3DKMT_QUERYRESOURCEINFO {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE hGlobalShare;
-    VOID* pPrivateRuntimeData;
-    UINT PrivateRuntimeDataSize;
-    UINT TotalPrivateDriverDataSize;
-    UINT ResourcePrivateDriverDataSize;
-    UINT NumAllocations;
+    D3DKMT_HANDLE hDevice; /* in: the device that is to open the resource */
+    D3DKMT_HANDLE hGlobalShare; /* in: the handle that hGlobalShare of the creation gave */
+    VOID* pPrivateRuntimeData; /* unread: no byte is written there */
+    UINT PrivateRuntimeDataSize; /* out: bytes of the creator's pPrivateRuntimeData */
+    UINT TotalPrivateDriverDataSize; /* out: bytes of the driver's data of all allocations together */
+    UINT ResourcePrivateDriverDataSize; /* out: bytes of the driver's data of the resource */
+    UINT NumAllocations; /* out: allocations of the resource */
 };
 
 struct _D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE {
-    D3DKMT_HANDLE hDevice;
-    HANDLE hNtHandle;
-    VOID* pPrivateRuntimeData;
-    UINT PrivateRuntimeDataSize;
-    UINT TotalPrivateDriverDataSize;
-    UINT ResourcePrivateDriverDataSize;
-    UINT NumAllocations;
+    D3DKMT_HANDLE hDevice; /* in: the device that is to open the resource */
+    HANDLE hNtHandle; /* in: an NT handle of the resource */
+    VOID* pPrivateRuntimeData; /* unread: no byte is written there */
+    UINT PrivateRuntimeDataSize; /* out: bytes of the creator's pPrivateRuntimeData */
+    UINT TotalPrivateDriverDataSize; /* out: bytes of the driver's data of all allocations together */
+    UINT ResourcePrivateDriverDataSize; /* out: bytes of the driver's data of the resource */
+    UINT NumAllocations; /* out: allocations of the resource */
 };
 
 struct _D3DKMT_OPENRESOURCE {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE hGlobalShare;
-    UINT NumAllocations;
+    D3DKMT_HANDLE hDevice; /* in: the device that opens the resource */
+    D3DKMT_HANDLE hGlobalShare; /* in: the handle that hGlobalShare of the creation gave */
+    UINT NumAllocations; /* in: allocations of the resource, as the query told */
     union {
-        D3DDDI_OPENALLOCATIONINFO* pOpenAllocationInfo;
-        D3DDDI_OPENALLOCATIONINFO2* pOpenAllocationInfo2;
+        D3DDDI_OPENALLOCATIONINFO* pOpenAllocationInfo; /* out: of D3DKMTOpenResource: an array of NumAllocations entries */
+        D3DDDI_OPENALLOCATIONINFO2* pOpenAllocationInfo2; /* out: of D3DKMTOpenResource2: an array of NumAllocations entries */
     };
-    VOID* pPrivateRuntimeData;
-    UINT PrivateRuntimeDataSize;
-    VOID* pResourcePrivateDriverData;
-    UINT ResourcePrivateDriverDataSize;
-    VOID* pTotalPrivateDriverDataBuffer;
-    UINT TotalPrivateDriverDataBufferSize;
-    D3DKMT_HANDLE hResource;
+    VOID* pPrivateRuntimeData; /* out: the creator's bytes */
+    UINT PrivateRuntimeDataSize; /* in: bytes at pPrivateRuntimeData, exactly as the query told */
+    VOID* pResourcePrivateDriverData; /* out: the driver's data of the resource */
+    UINT ResourcePrivateDriverDataSize; /* in: bytes at pResourcePrivateDriverData, exactly as the query told */
+    VOID* pTotalPrivateDriverDataBuffer; /* out: the driver's data of the allocations, one behind the other */
+    UINT TotalPrivateDriverDataBufferSize; /* in, out: bytes at pTotalPrivateDriverDataBuffer, at least as the query told; out the bytes written */
+    D3DKMT_HANDLE hResource; /* out: the resource in this device */
 };
 
 struct _D3DKMT_OPENRESOURCEFROMNTHANDLE {
-    D3DKMT_HANDLE hDevice;
-    HANDLE hNtHandle;
-    UINT NumAllocations;
-    D3DDDI_OPENALLOCATIONINFO2* pOpenAllocationInfo2;
-    UINT PrivateRuntimeDataSize;
-    VOID* pPrivateRuntimeData;
-    UINT ResourcePrivateDriverDataSize;
-    VOID* pResourcePrivateDriverData;
-    UINT TotalPrivateDriverDataBufferSize;
-    VOID* pTotalPrivateDriverDataBuffer;
-    D3DKMT_HANDLE hResource;
-    D3DKMT_HANDLE hKeyedMutex;
-    VOID* pKeyedMutexPrivateRuntimeData;
-    UINT KeyedMutexPrivateRuntimeDataSize;
-    D3DKMT_HANDLE hSyncObject;
+    D3DKMT_HANDLE hDevice; /* in: the device that opens the resource */
+    HANDLE hNtHandle; /* in: an NT handle of the resource */
+    UINT NumAllocations; /* in: allocations of the resource, as the query told */
+    D3DDDI_OPENALLOCATIONINFO2* pOpenAllocationInfo2; /* out: an array of NumAllocations entries */
+    UINT PrivateRuntimeDataSize; /* in: bytes at pPrivateRuntimeData, exactly as the query told */
+    VOID* pPrivateRuntimeData; /* out: the creator's bytes */
+    UINT ResourcePrivateDriverDataSize; /* in: bytes at pResourcePrivateDriverData, exactly as the query told */
+    VOID* pResourcePrivateDriverData; /* out: the driver's data of the resource */
+    UINT TotalPrivateDriverDataBufferSize; /* in, out: bytes at pTotalPrivateDriverDataBuffer, at least as the query told; out the bytes written */
+    VOID* pTotalPrivateDriverDataBuffer; /* out: the driver's data of the allocations, one behind the other */
+    D3DKMT_HANDLE hResource; /* out: the resource in this device */
+    D3DKMT_HANDLE hKeyedMutex; /* out: the keyed mutex that was shared with the resource; 0: none was */
+    VOID* pKeyedMutexPrivateRuntimeData; /* in, optional: bytes for the keyed mutex, if it has none yet */
+    UINT KeyedMutexPrivateRuntimeDataSize; /* in: bytes at pKeyedMutexPrivateRuntimeData */
+    D3DKMT_HANDLE hSyncObject; /* out: the synchronization object that was shared with the resource; 0: none was */
 };
 
 struct _D3DKMT_GETSHAREDRESOURCEADAPTERLUID {
-    D3DKMT_HANDLE hGlobalShare;
-    HANDLE hNtHandle;
-    LUID AdapterLuid;
+    D3DKMT_HANDLE hGlobalShare; /* in, optional: a global handle of a resource; 0: hNtHandle counts */
+    HANDLE hNtHandle; /* in, optional: an NT handle of a resource; NULL: hGlobalShare counts */
+    LUID AdapterLuid; /* out: the id of the adapter on which the resource was created */
 };
 
 struct _D3DKMT_CHECKSHAREDRESOURCEACCESS {
-    D3DKMT_HANDLE hResource;
-    UINT ClientPid;
+    D3DKMT_HANDLE hResource; /* in: the resource; each call is STATUS_NOT_SUPPORTED */
+    UINT ClientPid; /* in: the process; each call is STATUS_NOT_SUPPORTED */
 };
 
 struct _D3DKMT_CREATEPAGINGQUEUE {
-    D3DKMT_HANDLE hDevice;
-    D3DDDI_PAGINGQUEUE_PRIORITY Priority;
-    D3DKMT_HANDLE hPagingQueue;
-    D3DKMT_HANDLE hSyncObject;
-    VOID* FenceValueCPUVirtualAddress;
-    UINT PhysicalAdapterIndex;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DDDI_PAGINGQUEUE_PRIORITY Priority; /* in: D3DDDI_PAGINGQUEUE_PRIORITY_NORMAL or another of its enumeration */
+    D3DKMT_HANDLE hPagingQueue; /* out: the paging queue */
+    D3DKMT_HANDLE hSyncObject; /* out: the queue's fence, for waits; paging fence values are its values */
+    VOID* FenceValueCPUVirtualAddress; /* out: the fence's value, 64 bits, for reading only */
+    UINT PhysicalAdapterIndex; /* in: 0: an adapter has one physical adapter */
 };
 
 struct _D3DDDI_DESTROYPAGINGQUEUE {
-    D3DKMT_HANDLE hPagingQueue;
+    D3DKMT_HANDLE hPagingQueue; /* in: the paging queue */
 };
 
 struct _D3DDDI_MAKERESIDENT_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT CantTrimFurther : 1;
-            UINT MustSucceed : 1;
+            UINT CantTrimFurther : 1; /* flag: the allocations come although the process exceeds its budget */
+            UINT MustSucceed : 1; /* flag: a failure loses the device; needs CantTrimFurther */
         };
         UINT Value;
     };
 };
 
 struct _D3DDDI_MAKERESIDENT {
-    D3DKMT_HANDLE hPagingQueue;
-    UINT NumAllocations;
-    CONST D3DKMT_HANDLE* AllocationList;
-    CONST UINT* PriorityList;
-    D3DDDI_MAKERESIDENT_FLAGS Flags;
-    UINT64 PagingFenceValue;
-    UINT64 NumBytesToTrim;
+    D3DKMT_HANDLE hPagingQueue; /* in: the paging queue */
+    UINT NumAllocations; /* in, out: entries of AllocationList; out the same, or 0 with a refusal */
+    CONST D3DKMT_HANDLE* AllocationList; /* in: an array: the allocations; each counts once more as resident */
+    CONST UINT* PriorityList; /* unread: no priority has an effect */
+    D3DDDI_MAKERESIDENT_FLAGS Flags; /* in: bits of D3DDDI_MAKERESIDENT_FLAGS */
+    UINT64 PagingFenceValue; /* out: the paging queue's value to wait for with STATUS_PENDING; else 0 */
+    UINT64 NumBytesToTrim; /* out: 0; with a refusal the bytes that the process must evict first */
 };
 
 struct _D3DDDI_EVICT_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT EvictOnlyIfNecessary : 1;
-            UINT NotWrittenTo : 1;
+            UINT EvictOnlyIfNecessary : 1; /* flag: the content stays until memory is short */
+            UINT NotWrittenTo : 1; /* flag: the GPU has stored nothing since the content came */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_EVICT {
-    D3DKMT_HANDLE hDevice;
-    UINT NumAllocations;
-    CONST D3DKMT_HANDLE* AllocationList;
-    D3DDDI_EVICT_FLAGS Flags;
-    UINT64 NumBytesToTrim;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    UINT NumAllocations; /* in: entries of AllocationList */
+    CONST D3DKMT_HANDLE* AllocationList; /* in: an array: the allocations; each counts once less as resident */
+    D3DDDI_EVICT_FLAGS Flags; /* in: bits of D3DDDI_EVICT_FLAGS */
+    UINT64 NumBytesToTrim; /* out: bytes by which the process still exceeds its budget */
 };
 
 struct _D3DDDI_TRIMRESIDENCYSET_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT PeriodicTrim : 1;
-            UINT RestartPeriodicTrim : 1;
-            UINT TrimToBudget : 1;
+            UINT PeriodicTrim : 1; /* flag: the process may evict what it has not used for a while */
+            UINT RestartPeriodicTrim : 1; /* flag: the interval of the periodic trim begins anew */
+            UINT TrimToBudget : 1; /* flag: the process is to evict NumBytesToTrim bytes */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_TRIMNOTIFICATION {
-    VOID* Context;
-    D3DDDI_TRIMRESIDENCYSET_FLAGS Flags;
-    UINT64 NumBytesToTrim;
+    VOID* Context; /* out: Context of the registration */
+    D3DDDI_TRIMRESIDENCYSET_FLAGS Flags; /* out: bits of D3DDDI_TRIMRESIDENCYSET_FLAGS */
+    UINT64 NumBytesToTrim; /* out: bytes to evict, with TrimToBudget */
 };
 
 struct _D3DKMT_REGISTERTRIMNOTIFICATION {
-    LUID AdapterLuid;
-    D3DKMT_HANDLE hDevice;
-    PFND3DKMT_TRIMNOTIFICATIONCALLBACK Callback;
-    VOID* Context;
-    VOID* Handle;
+    LUID AdapterLuid; /* in, optional: an adapter's id; 0: the device's */
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    PFND3DKMT_TRIMNOTIFICATIONCALLBACK Callback; /* in: the function, which the library calls on a thread of its own */
+    VOID* Context; /* in, optional: a pointer that the callback gets back */
+    VOID* Handle; /* out: the registration */
 };
 
 struct _D3DKMT_UNREGISTERTRIMNOTIFICATION {
-    VOID* Handle;
-    PFND3DKMT_TRIMNOTIFICATIONCALLBACK Callback;
+    VOID* Handle; /* in, optional: a registration; NULL: all of Callback */
+    PFND3DKMT_TRIMNOTIFICATIONCALLBACK Callback; /* in, optional: the function, if Handle is NULL */
 };
 
 struct _D3DKMT_BUDGETCHANGENOTIFICATION {
-    VOID* Context;
-    UINT64 Budget;
+    VOID* Context; /* out: Context of the registration */
+    UINT64 Budget; /* out: the new budget in bytes */
 };
 
 struct _D3DKMT_REGISTERBUDGETCHANGENOTIFICATION {
-    D3DKMT_HANDLE hDevice;
-    PFND3DKMT_BUDGETCHANGENOTIFICATIONCALLBACK Callback;
-    VOID* Context;
-    VOID* Handle;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    PFND3DKMT_BUDGETCHANGENOTIFICATIONCALLBACK Callback; /* in: the function, which the library calls on a thread of its own */
+    VOID* Context; /* in, optional: a pointer that the callback gets back */
+    VOID* Handle; /* out: the registration */
 };
 
 struct _D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION {
-    VOID* Handle;
+    VOID* Handle; /* in: the registration */
 };
 
 struct _D3DKMT_OFFER_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT OfferImmediately : 1;
-            UINT AllowDecommit : 1;
+            UINT OfferImmediately : 1; /* flag: has no effect: each offer is immediate, and what queued work uses goes only behind that work */
+            UINT AllowDecommit : 1; /* flag: the backing store may go, too */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_OFFERALLOCATIONS {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE* pResources;
-    CONST D3DKMT_HANDLE* HandleList;
-    UINT NumAllocations;
-    D3DKMT_OFFER_PRIORITY Priority;
-    D3DKMT_OFFER_FLAGS Flags;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DKMT_HANDLE* pResources; /* in, optional: an array: resources; NULL: HandleList counts */
+    CONST D3DKMT_HANDLE* HandleList; /* in, optional: an array: allocations; NULL: pResources counts */
+    UINT NumAllocations; /* in: entries of the array that is given */
+    D3DKMT_OFFER_PRIORITY Priority; /* in: D3DKMT_OFFER_PRIORITY_...: which content goes first */
+    D3DKMT_OFFER_FLAGS Flags; /* in: bits of D3DKMT_OFFER_FLAGS */
 };
 
 struct _D3DKMT_RECLAIMALLOCATIONS2 {
-    D3DKMT_HANDLE hPagingQueue;
-    UINT NumAllocations;
-    D3DKMT_HANDLE* pResources;
-    CONST D3DKMT_HANDLE* HandleList;
+    D3DKMT_HANDLE hPagingQueue; /* in: the paging queue */
+    UINT NumAllocations; /* in: entries of the array that is given, and of the results */
+    D3DKMT_HANDLE* pResources; /* in, optional: an array: resources; NULL: HandleList counts */
+    CONST D3DKMT_HANDLE* HandleList; /* in, optional: an array: allocations; NULL: pResources counts */
     union {
-        BOOL* pDiscarded;
-        D3DDDI_RECLAIM_RESULT* pResults;
+        BOOL* pDiscarded; /* out, optional: an array: TRUE where the content is lost; NULL: no answer is wanted */
+        D3DDDI_RECLAIM_RESULT* pResults; /* out, optional: an array: D3DDDI_RECLAIM_RESULT_... each; NULL: no answer is wanted */
     };
-    UINT64 PagingFenceValue;
+    UINT64 PagingFenceValue; /* out: the paging queue's value to wait for with STATUS_PENDING; else 0 */
 };
 
 struct _D3DKMT_FLUSHHEAPTRANSITIONS {
-    D3DKMT_HANDLE hAdapter;
+    D3DKMT_HANDLE hAdapter; /* in: the adapter for whose content on its way the calling thread waits */
 };
 
 struct _D3DKMT_RECLAIMALLOCATIONS {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE* pResources;
-    CONST D3DKMT_HANDLE* HandleList;
-    BOOL* pDiscarded;
-    UINT NumAllocations;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DKMT_HANDLE* pResources; /* in, optional: an array: resources; NULL: HandleList counts */
+    CONST D3DKMT_HANDLE* HandleList; /* in, optional: an array: allocations; NULL: pResources counts */
+    BOOL* pDiscarded; /* out, optional: an array: TRUE where the content is lost; NULL: no answer is wanted */
+    UINT NumAllocations; /* in: entries of the array that is given, and of pDiscarded */
 };
 
 struct _D3DDDICB_LOCK2FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT Reserved : 32;
+            UINT Reserved : 32; /* flag: 0 */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_LOCK2 {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE hAllocation;
-    D3DDDICB_LOCK2FLAGS Flags;
-    VOID* pData;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DKMT_HANDLE hAllocation; /* in: an allocation that was described as CPU-visible */
+    D3DDDICB_LOCK2FLAGS Flags; /* in: 0 */
+    VOID* pData; /* out: the first byte; good until D3DKMTUnlock2 */
 };
 
 struct _D3DKMT_UNLOCK2 {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE hAllocation;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DKMT_HANDLE hAllocation; /* in: the allocation; as many unlocks as locks */
 };
 
 struct _D3DDDICB_LOCKFLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT ReadOnly : 1;
-            UINT WriteOnly : 1;
-            UINT DonotWait : 1;
-            UINT IgnoreSync : 1;
-            UINT LockEntire : 1;
-            UINT DonotEvict : 1;
-            UINT AcquireAperture : 1;
-            UINT Discard : 1;
-            UINT NoExistingReference : 1;
-            UINT UseAlternateVA : 1;
-            UINT IgnoreReadSync : 1;
+            UINT ReadOnly : 1; /* flag: the CPU only reads */
+            UINT WriteOnly : 1; /* flag: the CPU only stores; excludes ReadOnly */
+            UINT DonotWait : 1; /* flag: refused where the GPU uses the allocation; no effect on a WDDM 2 adapter */
+            UINT IgnoreSync : 1; /* flag: the lock does not wait for the GPU; no effect on a WDDM 2 adapter */
+            UINT LockEntire : 1; /* flag: the whole allocation: NumPages is 0; else pPages names pages */
+            UINT DonotEvict : 1; /* flag: refused where the content would have to be evicted */
+            UINT AcquireAperture : 1; /* flag: through an unswizzling range; refused on a WDDM 2 adapter */
+            UINT Discard : 1; /* flag: the old content is not needed, the allocation may be renamed; refused on a WDDM 2 adapter */
+            UINT NoExistingReference : 1; /* flag: with Discard: no buffer that waits names an instance; refused on a WDDM 2 adapter */
+            UINT UseAlternateVA : 1; /* flag: with AcquireAperture: at an address of the driver's choice; refused on a WDDM 2 adapter */
+            UINT IgnoreReadSync : 1; /* flag: the lock waits for stores of the GPU only; no effect on a WDDM 2 adapter */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_LOCK {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE hAllocation;
-    UINT PrivateDriverData;
-    UINT NumPages;
-    CONST UINT* pPages;
-    VOID* pData;
-    D3DDDICB_LOCKFLAGS Flags;
-    D3DGPU_VIRTUAL_ADDRESS GpuVirtualAddress;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DKMT_HANDLE hAllocation; /* in, out: the allocation; out the instance that a rename chose */
+    UINT PrivateDriverData; /* in: with AcquireAperture: the driver's choice of a range; else 0 */
+    UINT NumPages; /* in: entries of pPages; 0 with LockEntire */
+    CONST UINT* pPages; /* in, optional: an array: the pages that are locked */
+    VOID* pData; /* out: the first byte; good until D3DKMTUnlock */
+    D3DDDICB_LOCKFLAGS Flags; /* in: bits of D3DDDICB_LOCKFLAGS */
+    D3DGPU_VIRTUAL_ADDRESS GpuVirtualAddress; /* out: 0 */
 };
 
 struct _D3DKMT_UNLOCK {
-    D3DKMT_HANDLE hDevice;
-    UINT NumAllocations;
-    CONST D3DKMT_HANDLE* phAllocations;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    UINT NumAllocations; /* in: entries of phAllocations */
+    CONST D3DKMT_HANDLE* phAllocations; /* in: an array: the allocations as D3DKMTLock answered them */
 };
 
 struct _D3DKMT_INVALIDATECACHE {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE hAllocation;
-    SIZE_T Offset;
-    SIZE_T Length;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DKMT_HANDLE hAllocation; /* in: a cached allocation */
+    SIZE_T Offset; /* in: the first byte of the range */
+    SIZE_T Length; /* in: bytes of the range */
 };
 
 struct _D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT64 Write : 1;
-            UINT64 Execute : 1;
-            UINT64 Zero : 1;
-            UINT64 NoAccess : 1;
-            UINT64 SystemUseOnly : 1;
+            UINT64 Write : 1; /* flag: engines may store; they may always read */
+            UINT64 Execute : 1; /* flag: engines may execute */
+            UINT64 Zero : 1; /* flag: reads give 0 and stores are dropped; without an allocation */
+            UINT64 NoAccess : 1; /* flag: each access is a fault; without an allocation */
+            UINT64 SystemUseOnly : 1; /* flag: refused: not for user mode */
         };
         UINT64 Value;
     };
 };
 
 struct _D3DDDI_MAPGPUVIRTUALADDRESS {
-    D3DKMT_HANDLE hPagingQueue;
-    D3DGPU_VIRTUAL_ADDRESS BaseAddress;
-    D3DGPU_VIRTUAL_ADDRESS MinimumAddress;
-    D3DGPU_VIRTUAL_ADDRESS MaximumAddress;
-    D3DKMT_HANDLE hAllocation;
-    D3DGPU_SIZE_T OffsetInPages;
-    D3DGPU_SIZE_T SizeInPages;
-    D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE Protection;
-    UINT64 DriverProtection;
-    UINT Reserved0;
-    UINT64 Reserved1;
-    D3DGPU_VIRTUAL_ADDRESS VirtualAddress;
-    UINT64 PagingFenceValue;
+    D3DKMT_HANDLE hPagingQueue; /* in: the paging queue */
+    D3DGPU_VIRTUAL_ADDRESS BaseAddress; /* in, optional: the address, a multiple of 4096; 0: the kernel chooses */
+    D3DGPU_VIRTUAL_ADDRESS MinimumAddress; /* in: the lowest address that the kernel may choose, if BaseAddress is 0 */
+    D3DGPU_VIRTUAL_ADDRESS MaximumAddress; /* in: the bound of what the kernel may choose, if BaseAddress is 0; 0: none */
+    D3DKMT_HANDLE hAllocation; /* in, optional: the allocation; 0 with Zero or NoAccess alone */
+    D3DGPU_SIZE_T OffsetInPages; /* in: first page of the allocation, in pages of 4096 bytes */
+    D3DGPU_SIZE_T SizeInPages; /* in: pages of 4096 bytes */
+    D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE Protection; /* in: bits of D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE */
+    UINT64 DriverProtection; /* in: bits for the driver's page-table entries */
+    UINT Reserved0; /* in: 0 */
+    UINT64 Reserved1; /* in: 0 */
+    D3DGPU_VIRTUAL_ADDRESS VirtualAddress; /* out: the address */
+    UINT64 PagingFenceValue; /* out: the paging queue's value to wait for with STATUS_PENDING; else 0 */
 };
 
 struct _D3DDDI_RESERVEGPUVIRTUALADDRESS {
     union {
-        D3DKMT_HANDLE hPagingQueue;
-        D3DKMT_HANDLE hAdapter;
+        D3DKMT_HANDLE hPagingQueue; /* in: a paging queue or an adapter: either names the address space */
+        D3DKMT_HANDLE hAdapter; /* in: a paging queue or an adapter: either names the address space */
     };
-    D3DGPU_VIRTUAL_ADDRESS BaseAddress;
-    D3DGPU_VIRTUAL_ADDRESS MinimumAddress;
-    D3DGPU_VIRTUAL_ADDRESS MaximumAddress;
-    D3DGPU_SIZE_T Size;
+    D3DGPU_VIRTUAL_ADDRESS BaseAddress; /* in, optional: the address, a multiple of 65536; 0: the kernel chooses */
+    D3DGPU_VIRTUAL_ADDRESS MinimumAddress; /* in: the lowest address that the kernel may choose, if BaseAddress is 0 */
+    D3DGPU_VIRTUAL_ADDRESS MaximumAddress; /* in: the bound of what the kernel may choose, if BaseAddress is 0; 0: none */
+    D3DGPU_SIZE_T Size; /* in: bytes, a multiple of 65536 */
     union {
-        D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE ReservationType;
-        UINT Reserved0;
+        D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE ReservationType; /* in: what an access finds where nothing is mapped, in the older form */
+        UINT Reserved0; /* in: the same number */
     };
     union {
-        UINT64 DriverProtection;
-        UINT64 Reserved1;
+        UINT64 DriverProtection; /* in: bits for the driver's page-table entries */
+        UINT64 Reserved1; /* in: the same number */
     };
-    D3DGPU_VIRTUAL_ADDRESS VirtualAddress;
+    D3DGPU_VIRTUAL_ADDRESS VirtualAddress; /* out: the address */
     union {
-        UINT64 PagingFenceValue;
-        UINT64 Reserved2;
+        UINT64 PagingFenceValue; /* out: the paging queue's value to wait for with STATUS_PENDING; else 0 */
+        UINT64 Reserved2; /* out: the same number */
     };
 };
 
 struct _D3DKMT_FREEGPUVIRTUALADDRESS {
-    D3DKMT_HANDLE hAdapter;
-    D3DGPU_VIRTUAL_ADDRESS BaseAddress;
-    D3DGPU_SIZE_T Size;
+    D3DKMT_HANDLE hAdapter; /* in: the adapter */
+    D3DGPU_VIRTUAL_ADDRESS BaseAddress; /* in: the first address of the range */
+    D3DGPU_SIZE_T Size; /* in: bytes of the range, a multiple of 4096 */
 };
 
 struct _D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP_ARM {
-    D3DGPU_VIRTUAL_ADDRESS BaseAddress;
-    D3DGPU_SIZE_T SizeInBytes;
-    D3DKMT_HANDLE hAllocation;
-    D3DGPU_SIZE_T AllocationOffsetInBytes;
-    D3DGPU_SIZE_T AllocationSizeInBytes;
+    D3DGPU_VIRTUAL_ADDRESS BaseAddress; /* in: the first address, inside one reservation */
+    D3DGPU_SIZE_T SizeInBytes; /* in: bytes that are mapped */
+    D3DKMT_HANDLE hAllocation; /* in: the allocation */
+    D3DGPU_SIZE_T AllocationOffsetInBytes; /* in: first byte of the allocation */
+    D3DGPU_SIZE_T AllocationSizeInBytes; /* in: bytes of the allocation that repeat over the range; 0: as SizeInBytes */
 };
 
 struct _D3DDDI_UPDATEGPUVIRTUALADDRESS_MAPPROTECT_ARM {
-    D3DGPU_VIRTUAL_ADDRESS BaseAddress;
-    D3DGPU_SIZE_T SizeInBytes;
-    D3DKMT_HANDLE hAllocation;
-    D3DGPU_SIZE_T AllocationOffsetInBytes;
-    D3DGPU_SIZE_T AllocationSizeInBytes;
-    D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE Protection;
-    UINT64 DriverProtection;
+    D3DGPU_VIRTUAL_ADDRESS BaseAddress; /* in: the first address, inside one reservation */
+    D3DGPU_SIZE_T SizeInBytes; /* in: bytes that are mapped */
+    D3DKMT_HANDLE hAllocation; /* in: the allocation */
+    D3DGPU_SIZE_T AllocationOffsetInBytes; /* in: first byte of the allocation */
+    D3DGPU_SIZE_T AllocationSizeInBytes; /* in: bytes of the allocation that repeat over the range; 0: as SizeInBytes */
+    D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE Protection; /* in: bits of D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE */
+    UINT64 DriverProtection; /* in: bits for the driver's page-table entries */
 };
 
 struct _D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP_ARM {
-    D3DGPU_VIRTUAL_ADDRESS BaseAddress;
-    D3DGPU_SIZE_T SizeInBytes;
-    D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE Protection;
+    D3DGPU_VIRTUAL_ADDRESS BaseAddress; /* in: the first address, inside one reservation */
+    D3DGPU_SIZE_T SizeInBytes; /* in: bytes that are unmapped */
+    D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE Protection; /* in: Zero or NoAccess: what an access finds from then on */
 };
 
 struct _D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY_ARM {
-    D3DGPU_VIRTUAL_ADDRESS SourceAddress;
-    D3DGPU_SIZE_T SizeInBytes;
-    D3DGPU_VIRTUAL_ADDRESS DestAddress;
+    D3DGPU_VIRTUAL_ADDRESS SourceAddress; /* in: the first address whose mappings are copied */
+    D3DGPU_SIZE_T SizeInBytes; /* in: bytes of the range */
+    D3DGPU_VIRTUAL_ADDRESS DestAddress; /* in: the first address that gets them; the ranges may overlap */
 };
 
 struct _D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION {
-    D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE OperationType;
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE OperationType; /* in: the operation, which is also the union's arm */
     union {
-        D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP_ARM Map;
-        D3DDDI_UPDATEGPUVIRTUALADDRESS_MAPPROTECT_ARM MapProtect;
-        D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP_ARM Unmap;
-        D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY_ARM Copy;
+        D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP_ARM Map; /* in: of D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP */
+        D3DDDI_UPDATEGPUVIRTUALADDRESS_MAPPROTECT_ARM MapProtect; /* in: of D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP_PROTECT */
+        D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP_ARM Unmap; /* in: of D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP */
+        D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY_ARM Copy; /* in: of D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY */
     };
 };
 
 struct _D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT DoNotWait : 1;
+            UINT DoNotWait : 1; /* flag: the operations do not wait for the fence */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_UPDATEGPUVIRTUALADDRESS {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE hContext;
-    D3DKMT_HANDLE hFenceObject;
-    UINT NumOperations;
-    D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION* Operations;
-    SIZE_T Reserved0;
-    UINT64 Reserved1;
-    UINT64 FenceValue;
-    D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS Flags;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DKMT_HANDLE hContext; /* in: the context in whose order the operations come */
+    D3DKMT_HANDLE hFenceObject; /* in: the fence */
+    UINT NumOperations; /* in: entries of Operations */
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION* Operations; /* in: an array: the operations, in their order */
+    SIZE_T Reserved0; /* in: 0 */
+    UINT64 Reserved1; /* in: 0 */
+    UINT64 FenceValue; /* in: the value that is waited for; the operations then bring the fence to one more */
+    D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS Flags; /* in: bits of D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS */
 };
 
 struct _D3DDDI_CREATECONTEXTFLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT NullRendering : 1;
-            UINT InitialData : 1;
-            UINT DisableGpuTimeout : 1;
-            UINT SynchronizationOnly : 1;
-            UINT HwQueueSupported : 1;
-            UINT NoKmdAccess : 1;
-            UINT TestContext : 1;
+            UINT NullRendering : 1; /* flag: what is submitted completes, and none of its commands is processed */
+            UINT InitialData : 1; /* flag: refused: not for user mode */
+            UINT DisableGpuTimeout : 1; /* flag: the context is never found hung */
+            UINT SynchronizationOnly : 1; /* flag: refused: not for user mode */
+            UINT HwQueueSupported : 1; /* flag: STATUS_NOT_SUPPORTED: D3DKMTCreateHwContext makes contexts with hardware queues */
+            UINT NoKmdAccess : 1; /* flag: refused: not for user mode */
+            UINT TestContext : 1; /* flag: refused: not for user mode */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_CREATECONTEXT {
-    D3DKMT_HANDLE hDevice;
-    UINT NodeOrdinal;
-    UINT EngineAffinity;
-    D3DDDI_CREATECONTEXTFLAGS Flags;
-    VOID* pPrivateDriverData;
-    UINT PrivateDriverDataSize;
-    D3DKMT_CLIENTHINT ClientHint;
-    D3DKMT_HANDLE hContext;
-    VOID* pCommandBuffer;
-    UINT CommandBufferSize;
-    D3DDDI_ALLOCATIONLIST* pAllocationList;
-    UINT AllocationListSize;
-    D3DDDI_PATCHLOCATIONLIST* pPatchLocationList;
-    UINT PatchLocationListSize;
-    D3DGPU_VIRTUAL_ADDRESS CommandBuffer;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    UINT NodeOrdinal; /* in: the node, from 0 (SOFTGPU_NODE_...) */
+    UINT EngineAffinity; /* in: 1 or 0: a node has one engine */
+    D3DDDI_CREATECONTEXTFLAGS Flags; /* in: bits of D3DDDI_CREATECONTEXTFLAGS */
+    VOID* pPrivateDriverData; /* in, optional: the driver's data (SOFTGPU_CONTEXT) */
+    UINT PrivateDriverDataSize; /* in: bytes at pPrivateDriverData; 0: none */
+    D3DKMT_CLIENTHINT ClientHint; /* unread: names the graphics interface above, for tools */
+    D3DKMT_HANDLE hContext; /* out: the context */
+    VOID* pCommandBuffer; /* out: the place for commands that D3DKMTRender takes */
+    UINT CommandBufferSize; /* out: bytes at pCommandBuffer */
+    D3DDDI_ALLOCATIONLIST* pAllocationList; /* out: the place for the list of allocations */
+    UINT AllocationListSize; /* out: entries at pAllocationList */
+    D3DDDI_PATCHLOCATIONLIST* pPatchLocationList; /* out: the place for the list of patch locations */
+    UINT PatchLocationListSize; /* out: entries at pPatchLocationList */
+    D3DGPU_VIRTUAL_ADDRESS CommandBuffer; /* out: 0 */
 };
 
 struct _D3DKMT_CREATECONTEXTVIRTUAL {
-    D3DKMT_HANDLE hDevice;
-    UINT NodeOrdinal;
-    UINT EngineAffinity;
-    D3DDDI_CREATECONTEXTFLAGS Flags;
-    VOID* pPrivateDriverData;
-    UINT PrivateDriverDataSize;
-    D3DKMT_CLIENTHINT ClientHint;
-    D3DKMT_HANDLE hContext;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    UINT NodeOrdinal; /* in: the node, from 0 (SOFTGPU_NODE_...) */
+    UINT EngineAffinity; /* in: 1 or 0: a node has one engine */
+    D3DDDI_CREATECONTEXTFLAGS Flags; /* in: bits of D3DDDI_CREATECONTEXTFLAGS */
+    VOID* pPrivateDriverData; /* in, optional: the driver's data (SOFTGPU_CONTEXT) */
+    UINT PrivateDriverDataSize; /* in: bytes at pPrivateDriverData; 0: none */
+    D3DKMT_CLIENTHINT ClientHint; /* unread: names the graphics interface above, for tools */
+    D3DKMT_HANDLE hContext; /* out: the context */
 };
 
 struct _D3DKMT_DESTROYCONTEXT {
-    D3DKMT_HANDLE hContext;
+    D3DKMT_HANDLE hContext; /* in: the context; its packets that wait are dropped */
 };
 
 struct _D3DKMT_SETCONTEXTSCHEDULINGPRIORITY {
-    D3DKMT_HANDLE hContext;
-    INT Priority;
+    D3DKMT_HANDLE hContext; /* in: a packet context or a hardware context */
+    INT Priority; /* in: -7 to 7; 2 and more raise the context above other processes' and need a privilege */
 };
 
 struct _D3DKMT_SUBMITCOMMANDFLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT NullRendering : 1;
-            UINT PresentRedirected : 1;
-            UINT NoKmdAccess : 1;
+            UINT NullRendering : 1; /* flag: the submission completes, and none of its commands is processed */
+            UINT PresentRedirected : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT NoKmdAccess : 1; /* flag: STATUS_NOT_SUPPORTED */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_SUBMITCOMMAND {
-    D3DGPU_VIRTUAL_ADDRESS Commands;
-    UINT CommandLength;
-    D3DKMT_SUBMITCOMMANDFLAGS Flags;
-    ULONGLONG PresentHistoryToken;
-    UINT BroadcastContextCount;
-    D3DKMT_HANDLE BroadcastContext[D3DDDI_MAX_BROADCAST_CONTEXT];
-    VOID* pPrivateDriverData;
-    UINT PrivateDriverDataSize;
-    UINT NumPrimaries;
-    D3DKMT_HANDLE WrittenPrimaries[D3DDDI_MAX_WRITTEN_PRIMARIES];
-    UINT NumHistoryBuffers;
-    D3DKMT_HANDLE* HistoryBufferArray;
+    D3DGPU_VIRTUAL_ADDRESS Commands; /* in: GPU address of the commands */
+    UINT CommandLength; /* in: bytes of commands */
+    D3DKMT_SUBMITCOMMANDFLAGS Flags; /* in: bits of D3DKMT_SUBMITCOMMANDFLAGS */
+    ULONGLONG PresentHistoryToken; /* in: 0 */
+    UINT BroadcastContextCount; /* in: 1 */
+    D3DKMT_HANDLE BroadcastContext[D3DDDI_MAX_BROADCAST_CONTEXT]; /* in: the context, in the first entry */
+    VOID* pPrivateDriverData; /* in, optional: bytes for the driver; they mean nothing to the software GPU's */
+    UINT PrivateDriverDataSize; /* in: bytes at pPrivateDriverData */
+    UINT NumPrimaries; /* in: entries of WrittenPrimaries that count */
+    D3DKMT_HANDLE WrittenPrimaries[D3DDDI_MAX_WRITTEN_PRIMARIES]; /* in: the primaries into which the commands draw */
+    UINT NumHistoryBuffers; /* in: 0 */
+    D3DKMT_HANDLE* HistoryBufferArray; /* unread: NumHistoryBuffers is 0 */
 };
 
 struct _D3DKMT_RENDERFLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT ResizeCommandBuffer : 1;
-            UINT ResizeAllocationList : 1;
-            UINT ResizePatchLocationList : 1;
-            UINT NullRendering : 1;
-            UINT PresentRedirected : 1;
-            UINT RenderKm : 1;
-            UINT RenderKmReadback : 1;
+            UINT ResizeCommandBuffer : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT ResizeAllocationList : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT ResizePatchLocationList : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT NullRendering : 1; /* flag: the submission completes, and none of its commands is processed */
+            UINT PresentRedirected : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT RenderKm : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT RenderKmReadback : 1; /* flag: STATUS_NOT_SUPPORTED */
         };
         UINT Value;
     };
@@ -1891,163 +1893,163 @@ struct _D3DKMT_RENDERFLAGS {
 
 struct _D3DKMT_RENDER {
     union {
-        D3DKMT_HANDLE hDevice;
-        D3DKMT_HANDLE hContext;
+        D3DKMT_HANDLE hDevice; /* in: no use of its own: the union is read as hContext */
+        D3DKMT_HANDLE hContext; /* in: a context of D3DKMTCreateContext */
     };
-    UINT CommandOffset;
-    UINT CommandLength;
-    UINT AllocationCount;
-    UINT PatchLocationCount;
-    VOID* pNewCommandBuffer;
-    UINT NewCommandBufferSize;
-    D3DDDI_ALLOCATIONLIST* pNewAllocationList;
-    UINT NewAllocationListSize;
-    D3DDDI_PATCHLOCATIONLIST* pNewPatchLocationList;
-    UINT NewPatchLocationListSize;
-    D3DKMT_RENDERFLAGS Flags;
-    ULONGLONG PresentHistoryToken;
-    ULONG BroadcastContextCount;
-    D3DKMT_HANDLE BroadcastContext[D3DDDI_MAX_BROADCAST_CONTEXT];
-    ULONG QueuedBufferCount;
-    D3DGPU_VIRTUAL_ADDRESS NewCommandBuffer;
-    VOID* pPrivateDriverData;
-    UINT PrivateDriverDataSize;
+    UINT CommandOffset; /* in: first byte of the commands in pCommandBuffer, a multiple of 8 */
+    UINT CommandLength; /* in: bytes of commands, a multiple of 8 */
+    UINT AllocationCount; /* in: entries of the allocation list */
+    UINT PatchLocationCount; /* in: entries of the list of patch locations */
+    VOID* pNewCommandBuffer; /* out: the place for the next commands, which is the same */
+    UINT NewCommandBufferSize; /* out: bytes at pNewCommandBuffer */
+    D3DDDI_ALLOCATIONLIST* pNewAllocationList; /* out: the place for the next list of allocations, which is the same */
+    UINT NewAllocationListSize; /* out: entries at pNewAllocationList */
+    D3DDDI_PATCHLOCATIONLIST* pNewPatchLocationList; /* out: the place for the next list of patch locations, which is the same */
+    UINT NewPatchLocationListSize; /* out: entries at pNewPatchLocationList */
+    D3DKMT_RENDERFLAGS Flags; /* in: bits of D3DKMT_RENDERFLAGS */
+    ULONGLONG PresentHistoryToken; /* in: 0 */
+    ULONG BroadcastContextCount; /* in: 0 */
+    D3DKMT_HANDLE BroadcastContext[D3DDDI_MAX_BROADCAST_CONTEXT]; /* unread: BroadcastContextCount is 0 */
+    ULONG QueuedBufferCount; /* out: buffers of the context that have not completed */
+    D3DGPU_VIRTUAL_ADDRESS NewCommandBuffer; /* out: 0 */
+    VOID* pPrivateDriverData; /* in, optional: bytes for the driver; they mean nothing to the software GPU's */
+    UINT PrivateDriverDataSize; /* in: bytes at pPrivateDriverData */
 };
 
 struct _D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT Shared : 1;
-            UINT NtSecuritySharing : 1;
-            UINT CrossAdapter : 1;
-            UINT TopOfPipeline : 1;
-            UINT NoSignal : 1;
-            UINT NoWait : 1;
-            UINT NoSignalMaxValueOnTdr : 1;
-            UINT NoGPUAccess : 1;
-            UINT SignalByKmd : 1;
+            UINT Shared : 1; /* flag: others can open the object; a fence with a word in memory also needs NtSecuritySharing */
+            UINT NtSecuritySharing : 1; /* flag: shared by NT handle (D3DKMTShareObjects); needs Shared */
+            UINT CrossAdapter : 1; /* flag: devices of other adapters can open the fence */
+            UINT TopOfPipeline : 1; /* flag: a signal takes effect when its commands are fetched, not when they are done */
+            UINT NoSignal : 1; /* flag: this device does not signal the fence; excludes NoWait */
+            UINT NoWait : 1; /* flag: this device does not wait for the fence; excludes NoSignal */
+            UINT NoSignalMaxValueOnTdr : 1; /* flag: a reset does not bring the fence to its greatest value */
+            UINT NoGPUAccess : 1; /* flag: the fence has no GPU address; of a monitored fence */
+            UINT SignalByKmd : 1; /* flag: the kernel-mode driver signals the object; of a CPU notification */
             UINT : 1;
-            UINT UnwaitCpuWaitersOnlyOnDestroy : 1;
+            UINT UnwaitCpuWaitersOnlyOnDestroy : 1; /* flag: threads that wait go on only when the last process destroys the fence */
         };
         UINT Value;
     };
 };
 
 struct _D3DDDI_SYNCHRONIZATION_MUTEX_ARM {
-    BOOL InitialState;
+    BOOL InitialState; /* in: TRUE: the mutex is owned from the start */
 };
 
 struct _D3DDDI_SEMAPHORE_ARM {
-    UINT MaxCount;
-    UINT InitialCount;
+    UINT MaxCount; /* in: the greatest count */
+    UINT InitialCount; /* in: the count at the start */
 };
 
 struct _D3DDDI_FENCE_ARM {
-    UINT64 FenceValue;
+    UINT64 FenceValue; /* in: the value: at the start, to wait for, or to signal */
 };
 
 struct _D3DDDI_CPU_NOTIFICATION_ARM {
-    HANDLE Event;
+    HANDLE Event; /* in: an event, which a signal of the object sets */
 };
 
 struct _D3DDDI_MONITORED_FENCE_ARM {
-    UINT64 InitialFenceValue;
-    VOID* FenceValueCPUVirtualAddress;
-    D3DGPU_VIRTUAL_ADDRESS FenceValueGPUVirtualAddress;
-    UINT EngineAffinity;
-    UINT Padding;
+    UINT64 InitialFenceValue; /* in: the value at the start */
+    VOID* FenceValueCPUVirtualAddress; /* out: the value, 64 bits, for reading only */
+    D3DGPU_VIRTUAL_ADDRESS FenceValueGPUVirtualAddress; /* out: GPU address of the value */
+    UINT EngineAffinity; /* in: bit 0: the fence has a GPU address; 0: likewise */
+    UINT Padding; /* in: 0 */
 };
 
 struct _D3DDDI_PERIODIC_MONITORED_FENCE_ARM {
-    D3DKMT_HANDLE hAdapter;
-    D3DDDI_VIDEO_PRESENT_TARGET_ID VidPnTargetId;
-    UINT64 Time;
-    VOID* FenceValueCPUVirtualAddress;
-    D3DGPU_VIRTUAL_ADDRESS FenceValueGPUVirtualAddress;
-    UINT EngineAffinity;
-    UINT Padding;
+    D3DKMT_HANDLE hAdapter; /* unread: the adapter is the device's */
+    D3DDDI_VIDEO_PRESENT_TARGET_ID VidPnTargetId; /* in: the display at whose vertical blanks the value rises */
+    UINT64 Time; /* in: how long before a blank, in units of 100 ns */
+    VOID* FenceValueCPUVirtualAddress; /* out: the value, 64 bits, for reading only */
+    D3DGPU_VIRTUAL_ADDRESS FenceValueGPUVirtualAddress; /* out: GPU address of the value */
+    UINT EngineAffinity; /* in: bit 0: the fence has a GPU address; 0: likewise */
+    UINT Padding; /* in: 0 */
 };
 
 struct _D3DDDI_SYNCHRONIZATIONOBJECT_RESERVED {
-    UINT64 Reserved[8];
+    UINT64 Reserved[8]; /* in: no use of its own: it makes the union 64 bytes */
 };
 
 struct _D3DDDI_SYNCHRONIZATIONOBJECTINFO2 {
-    D3DDDI_SYNCHRONIZATIONOBJECT_TYPE Type;
-    D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags;
+    D3DDDI_SYNCHRONIZATIONOBJECT_TYPE Type; /* in: the kind of object, which is also the union's arm */
+    D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags; /* in: bits of D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS */
     union {
-        D3DDDI_SYNCHRONIZATION_MUTEX_ARM SynchronizationMutex;
-        D3DDDI_SEMAPHORE_ARM Semaphore;
-        D3DDDI_FENCE_ARM Fence;
-        D3DDDI_CPU_NOTIFICATION_ARM CPUNotification;
-        D3DDDI_MONITORED_FENCE_ARM MonitoredFence;
-        D3DDDI_PERIODIC_MONITORED_FENCE_ARM PeriodicMonitoredFence;
-        D3DDDI_SYNCHRONIZATIONOBJECT_RESERVED Reserved;
+        D3DDDI_SYNCHRONIZATION_MUTEX_ARM SynchronizationMutex; /* in: of D3DDDI_SYNCHRONIZATION_MUTEX */
+        D3DDDI_SEMAPHORE_ARM Semaphore; /* in: of D3DDDI_SEMAPHORE */
+        D3DDDI_FENCE_ARM Fence; /* in: of D3DDDI_FENCE */
+        D3DDDI_CPU_NOTIFICATION_ARM CPUNotification; /* in: of D3DDDI_CPU_NOTIFICATION */
+        D3DDDI_MONITORED_FENCE_ARM MonitoredFence; /* in, out: of D3DDDI_MONITORED_FENCE */
+        D3DDDI_PERIODIC_MONITORED_FENCE_ARM PeriodicMonitoredFence; /* in, out: of D3DDDI_PERIODIC_MONITORED_FENCE */
+        D3DDDI_SYNCHRONIZATIONOBJECT_RESERVED Reserved; /* in: no use of its own: it makes the union 64 bytes */
     };
-    D3DKMT_HANDLE SharedHandle;
+    D3DKMT_HANDLE SharedHandle; /* out: with Shared and without NtSecuritySharing: the handle that others open; else 0 */
 };
 
 struct _D3DKMT_CREATESYNCHRONIZATIONOBJECT2 {
-    D3DKMT_HANDLE hDevice;
-    D3DDDI_SYNCHRONIZATIONOBJECTINFO2 Info;
-    D3DKMT_HANDLE hSyncObject;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DDDI_SYNCHRONIZATIONOBJECTINFO2 Info; /* in, out: the object */
+    D3DKMT_HANDLE hSyncObject; /* out: the object in this device */
 };
 
 struct _D3DDDI_SYNCHRONIZATIONOBJECTINFO_RESERVED {
-    UINT Reserved[16];
+    UINT Reserved[16]; /* in: no use of its own: it makes the union 64 bytes */
 };
 
 struct _D3DDDI_SYNCHRONIZATIONOBJECTINFO {
-    D3DDDI_SYNCHRONIZATIONOBJECT_TYPE Type;
+    D3DDDI_SYNCHRONIZATIONOBJECT_TYPE Type; /* in: D3DDDI_SYNCHRONIZATION_MUTEX or D3DDDI_SEMAPHORE */
     union {
-        D3DDDI_SYNCHRONIZATION_MUTEX_ARM SynchronizationMutex;
-        D3DDDI_SEMAPHORE_ARM Semaphore;
-        D3DDDI_SYNCHRONIZATIONOBJECTINFO_RESERVED Reserved;
+        D3DDDI_SYNCHRONIZATION_MUTEX_ARM SynchronizationMutex; /* in: of D3DDDI_SYNCHRONIZATION_MUTEX */
+        D3DDDI_SEMAPHORE_ARM Semaphore; /* in: of D3DDDI_SEMAPHORE */
+        D3DDDI_SYNCHRONIZATIONOBJECTINFO_RESERVED Reserved; /* in: no use of its own: it makes the union 64 bytes */
     };
 };
 
 struct _D3DKMT_CREATESYNCHRONIZATIONOBJECT {
-    D3DKMT_HANDLE hDevice;
-    D3DDDI_SYNCHRONIZATIONOBJECTINFO Info;
-    D3DKMT_HANDLE hSyncObject;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DDDI_SYNCHRONIZATIONOBJECTINFO Info; /* in: the object */
+    D3DKMT_HANDLE hSyncObject; /* out: the object in this device */
 };
 
 struct _D3DKMT_DESTROYSYNCHRONIZATIONOBJECT {
-    D3DKMT_HANDLE hSyncObject;
+    D3DKMT_HANDLE hSyncObject; /* in: the object; threads that wait for it go on */
 };
 
 struct _D3DKMT_OPENSYNCHRONIZATIONOBJECT {
-    D3DKMT_HANDLE hSharedHandle;
-    D3DKMT_HANDLE hSyncObject;
-    UINT64 Reserved[8];
+    D3DKMT_HANDLE hSharedHandle; /* in: the handle that SharedHandle of the creation gave */
+    D3DKMT_HANDLE hSyncObject; /* out: the object in this process */
+    UINT64 Reserved[8]; /* in: 0 */
 };
 
 struct _D3DKMT_OPENSYNCOBJECTFROMNTHANDLE {
-    HANDLE hNtHandle;
-    D3DKMT_HANDLE hSyncObject;
+    HANDLE hNtHandle; /* in: an NT handle of the object */
+    D3DKMT_HANDLE hSyncObject; /* out: the object in this process */
 };
 
 struct _D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2_MONITOREDFENCE {
-    VOID* FenceValueCPUVirtualAddress;
-    D3DGPU_VIRTUAL_ADDRESS FenceValueGPUVirtualAddress;
-    UINT EngineAffinity;
+    VOID* FenceValueCPUVirtualAddress; /* out: the value, 64 bits, for reading only */
+    D3DGPU_VIRTUAL_ADDRESS FenceValueGPUVirtualAddress; /* out: GPU address of the value */
+    UINT EngineAffinity; /* in: bit 0: the fence has a GPU address; 0: likewise */
 };
 
 struct _D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2 {
-    HANDLE hNtHandle;
-    D3DKMT_HANDLE hDevice;
-    D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags;
-    D3DKMT_HANDLE hSyncObject;
+    HANDLE hNtHandle; /* in: an NT handle of the object */
+    D3DKMT_HANDLE hDevice; /* in: the device that opens the object */
+    D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags; /* in: bits of D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS about this device */
+    D3DKMT_HANDLE hSyncObject; /* out: the object in this device */
     union {
-        D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2_MONITOREDFENCE MonitoredFence;
-        UINT64 Reserved[8];
+        D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2_MONITOREDFENCE MonitoredFence; /* in, out: of fences with a word in memory */
+        UINT64 Reserved[8]; /* in: no use of its own: it makes the union 64 bytes */
     };
 };
 
 struct _D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT WaitAny : 1;
+            UINT WaitAny : 1; /* flag: the wait ends with the first fence that has its value; else with the last */
         };
         UINT Value;
     };
@@ -2056,405 +2058,405 @@ struct _D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS {
 struct _D3DDDICB_SIGNALFLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT SignalAtSubmission : 1;
-            UINT EnqueueCpuEvent : 1;
-            UINT AllowFenceRewind : 1;
+            UINT SignalAtSubmission : 1; /* flag: the signal takes effect when the work before it is submitted, not when it is done */
+            UINT EnqueueCpuEvent : 1; /* flag: no objects: CpuEventHandle is set */
+            UINT AllowFenceRewind : 1; /* flag: the value may be lower than the present one */
             UINT : 28;
-            UINT DXGK_SIGNAL_FLAG_INTERNAL0 : 1;
+            UINT DXGK_SIGNAL_FLAG_INTERNAL0 : 1; /* flag: refused: not for user mode */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
-    D3DKMT_HANDLE hDevice;
-    UINT ObjectCount;
-    CONST D3DKMT_HANDLE* ObjectHandleArray;
-    CONST UINT64* FenceValueArray;
-    HANDLE hAsyncEvent;
-    D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS Flags;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    UINT ObjectCount; /* in: entries of both arrays */
+    CONST D3DKMT_HANDLE* ObjectHandleArray; /* in: an array: the fences */
+    CONST UINT64* FenceValueArray; /* in: an array: the value to wait for of each */
+    HANDLE hAsyncEvent; /* in, optional: an event that is set when the wait ends; NULL: the calling thread waits, without a limit */
+    D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS Flags; /* in: bits of D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS */
 };
 
 struct _D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU {
-    D3DKMT_HANDLE hContext;
-    UINT ObjectCount;
-    CONST D3DKMT_HANDLE* ObjectHandleArray;
+    D3DKMT_HANDLE hContext; /* in: the packet context that waits */
+    UINT ObjectCount; /* in: entries of ObjectHandleArray */
+    CONST D3DKMT_HANDLE* ObjectHandleArray; /* in: an array: the objects */
     union {
-        CONST UINT64* MonitoredFenceValueArray;
-        UINT64 FenceValue;
-        UINT64 Reserved[8];
+        CONST UINT64* MonitoredFenceValueArray; /* in: of fences with a word in memory: an array of one value each */
+        UINT64 FenceValue; /* in: of other objects: the one value of all */
+        UINT64 Reserved[8]; /* in: no use of its own: it makes the union 64 bytes */
     };
 };
 
 struct _D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
-    D3DKMT_HANDLE hDevice;
-    UINT ObjectCount;
-    CONST D3DKMT_HANDLE* ObjectHandleArray;
-    CONST UINT64* FenceValueArray;
-    D3DDDICB_SIGNALFLAGS Flags;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    UINT ObjectCount; /* in: entries of both arrays */
+    CONST D3DKMT_HANDLE* ObjectHandleArray; /* in: an array: the fences */
+    CONST UINT64* FenceValueArray; /* in: an array: the new value of each */
+    D3DDDICB_SIGNALFLAGS Flags; /* in: 0 or AllowFenceRewind */
 };
 
 struct _D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU {
-    D3DKMT_HANDLE hContext;
-    UINT ObjectCount;
-    CONST D3DKMT_HANDLE* ObjectHandleArray;
+    D3DKMT_HANDLE hContext; /* in: the packet context behind whose work the objects are signalled */
+    UINT ObjectCount; /* in: entries of ObjectHandleArray */
+    CONST D3DKMT_HANDLE* ObjectHandleArray; /* in: an array: the objects */
     union {
-        CONST UINT64* MonitoredFenceValueArray;
-        UINT64 Reserved[8];
+        CONST UINT64* MonitoredFenceValueArray; /* in: of fences with a word in memory: an array of one value each */
+        UINT64 Reserved[8]; /* in: of other objects: the one value of all, in the first entry */
     };
 };
 
 struct _D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 {
-    UINT ObjectCount;
-    CONST D3DKMT_HANDLE* ObjectHandleArray;
-    D3DDDICB_SIGNALFLAGS Flags;
-    ULONG BroadcastContextCount;
-    CONST D3DKMT_HANDLE* BroadcastContextArray;
+    UINT ObjectCount; /* in: entries of ObjectHandleArray; 0 with EnqueueCpuEvent */
+    CONST D3DKMT_HANDLE* ObjectHandleArray; /* in: an array: the objects */
+    D3DDDICB_SIGNALFLAGS Flags; /* in: bits of D3DDDICB_SIGNALFLAGS */
+    ULONG BroadcastContextCount; /* in: entries of BroadcastContextArray */
+    CONST D3DKMT_HANDLE* BroadcastContextArray; /* in: an array: the packet contexts, all of which must come to the signal */
     union {
-        UINT64 FenceValue;
-        HANDLE CpuEventHandle;
-        CONST UINT64* MonitoredFenceValueArray;
-        UINT64 Reserved[8];
+        UINT64 FenceValue; /* in: of other objects: the one value of all */
+        HANDLE CpuEventHandle; /* in: with EnqueueCpuEvent: the event */
+        CONST UINT64* MonitoredFenceValueArray; /* in: of fences with a word in memory: an array of one value each */
+        UINT64 Reserved[8]; /* in: no use of its own: it makes the union 64 bytes */
     };
 };
 
 struct _D3DKMT_WAITFORSYNCHRONIZATIONOBJECT {
-    D3DKMT_HANDLE hContext;
-    UINT ObjectCount;
-    D3DKMT_HANDLE ObjectHandleArray[D3DDDI_MAX_OBJECT_WAITED_ON];
+    D3DKMT_HANDLE hContext; /* in: the packet context that waits */
+    UINT ObjectCount; /* in: entries of ObjectHandleArray that count */
+    D3DKMT_HANDLE ObjectHandleArray[D3DDDI_MAX_OBJECT_WAITED_ON]; /* in: mutexes and semaphores */
 };
 
 struct _D3DKMT_SIGNALSYNCHRONIZATIONOBJECT {
-    D3DKMT_HANDLE hContext;
-    UINT ObjectCount;
-    D3DKMT_HANDLE ObjectHandleArray[D3DDDI_MAX_OBJECT_SIGNALED];
-    D3DDDICB_SIGNALFLAGS Flags;
+    D3DKMT_HANDLE hContext; /* in: the packet context behind whose work the objects are signalled */
+    UINT ObjectCount; /* in: entries of ObjectHandleArray that count */
+    D3DKMT_HANDLE ObjectHandleArray[D3DDDI_MAX_OBJECT_SIGNALED]; /* in: mutexes and semaphores */
+    D3DDDICB_SIGNALFLAGS Flags; /* in: bits of D3DDDICB_SIGNALFLAGS */
 };
 
 struct _D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2 {
-    D3DKMT_HANDLE hContext;
-    UINT ObjectCount;
-    D3DKMT_HANDLE ObjectHandleArray[D3DDDI_MAX_OBJECT_WAITED_ON];
+    D3DKMT_HANDLE hContext; /* in: the packet context that waits */
+    UINT ObjectCount; /* in: entries of ObjectHandleArray that count */
+    D3DKMT_HANDLE ObjectHandleArray[D3DDDI_MAX_OBJECT_WAITED_ON]; /* in: objects without a word in memory */
     union {
-        D3DDDI_FENCE_ARM Fence;
-        UINT64 Reserved[8];
+        D3DDDI_FENCE_ARM Fence; /* in: the value of packet fences */
+        UINT64 Reserved[8]; /* in: no use of its own: it makes the union 64 bytes */
     };
 };
 
 struct _D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 {
-    D3DKMT_HANDLE hContext;
-    UINT ObjectCount;
-    D3DKMT_HANDLE ObjectHandleArray[D3DDDI_MAX_OBJECT_SIGNALED];
-    D3DDDICB_SIGNALFLAGS Flags;
-    ULONG BroadcastContextCount;
-    D3DKMT_HANDLE BroadcastContext[D3DDDI_MAX_BROADCAST_CONTEXT];
+    D3DKMT_HANDLE hContext; /* in: the packet context behind whose work the objects are signalled */
+    UINT ObjectCount; /* in: entries of ObjectHandleArray that count; 0 with EnqueueCpuEvent */
+    D3DKMT_HANDLE ObjectHandleArray[D3DDDI_MAX_OBJECT_SIGNALED]; /* in: objects without a word in memory */
+    D3DDDICB_SIGNALFLAGS Flags; /* in: bits of D3DDDICB_SIGNALFLAGS */
+    ULONG BroadcastContextCount; /* in: entries of BroadcastContext that count */
+    D3DKMT_HANDLE BroadcastContext[D3DDDI_MAX_BROADCAST_CONTEXT]; /* in: further packet contexts, all of which must come to the signal */
     union {
-        D3DDDI_FENCE_ARM Fence;
-        HANDLE CpuEventHandle;
-        UINT64 Reserved[8];
+        D3DDDI_FENCE_ARM Fence; /* in: the value of packet fences */
+        HANDLE CpuEventHandle; /* in: with EnqueueCpuEvent: the event */
+        UINT64 Reserved[8]; /* in: no use of its own: it makes the union 64 bytes */
     };
 };
 
 struct _D3DKMT_CREATESYNCFILE {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE hMonitoredFence;
-    UINT64 FenceValue;
-    UINT64 hSyncFile;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DKMT_HANDLE hMonitoredFence; /* in: the fence */
+    UINT64 FenceValue; /* in: the value at which the event is set */
+    UINT64 hSyncFile; /* out: a new event, or a descriptor in the flavour of the Linux subsystem */
 };
 
 struct _D3DDDI_NATIVEFENCEMAPPING {
-    VOID* CurrentValueCpuVa;
-    D3DGPU_VIRTUAL_ADDRESS CurrentValueGpuVa;
-    D3DGPU_VIRTUAL_ADDRESS MonitoredValueGpuVa;
-    BYTE Reserved[32];
+    VOID* CurrentValueCpuVa; /* out: the value, 64 bits, for reading only; NULL: the CPU does not reach it */
+    D3DGPU_VIRTUAL_ADDRESS CurrentValueGpuVa; /* out: GPU address of the value */
+    D3DGPU_VIRTUAL_ADDRESS MonitoredValueGpuVa; /* out: GPU address of the value that the kernel waits for: a signal interrupts if it exceeds it */
+    BYTE Reserved[32]; /* in: 0 */
 };
 
 struct _D3DDDI_NATIVEFENCEINFO {
-    UINT64 InitialFenceValue;
-    UINT EngineAffinity;
-    D3DDDI_NATIVEFENCE_TYPE Type;
-    D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags;
-    D3DDDI_NATIVEFENCEMAPPING NativeFenceMapping;
-    BYTE Reserved[28];
+    UINT64 InitialFenceValue; /* in: the value at the start */
+    UINT EngineAffinity; /* in: bit 0: the fence has a GPU address; 0: likewise */
+    D3DDDI_NATIVEFENCE_TYPE Type; /* in: D3DDDI_NATIVEFENCE_TYPE_DEFAULT or _INTRA_GPU */
+    D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags; /* in: bits of D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS */
+    D3DDDI_NATIVEFENCEMAPPING NativeFenceMapping; /* out: the addresses of the fence's words */
+    BYTE Reserved[28]; /* in: 0 */
 };
 
 struct _D3DKMT_CREATENATIVEFENCE_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT Reserved : 32;
+            UINT Reserved : 32; /* flag: 0 */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_CREATENATIVEFENCE {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE hSyncObject;
-    BYTE PrivateDriverData[D3DDDI_NATIVE_FENCE_PDD_SIZE];
-    D3DDDI_NATIVEFENCEINFO Info;
-    D3DKMT_CREATENATIVEFENCE_FLAGS Flags;
-    BYTE Reserved[28];
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DKMT_HANDLE hSyncObject; /* out: the fence */
+    BYTE PrivateDriverData[D3DDDI_NATIVE_FENCE_PDD_SIZE]; /* in, out: bytes of the driver; the software GPU's reads none */
+    D3DDDI_NATIVEFENCEINFO Info; /* in, out: the fence */
+    D3DKMT_CREATENATIVEFENCE_FLAGS Flags; /* in: 0 */
+    BYTE Reserved[28]; /* in: 0 */
 };
 
 struct _D3DKMT_OPENNATIVEFENCEFROMNTHANDLE {
-    HANDLE hNtHandle;
-    D3DKMT_HANDLE hDevice;
-    UINT EngineAffinity;
-    D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags;
-    D3DKMT_HANDLE hSyncObject;
-    D3DDDI_NATIVEFENCEMAPPING NativeFenceMapping;
-    BYTE Reserved[32];
+    HANDLE hNtHandle; /* in: an NT handle of the fence */
+    D3DKMT_HANDLE hDevice; /* in: the device that opens the fence */
+    UINT EngineAffinity; /* in: bit 0: the fence has a GPU address; 0: likewise */
+    D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags; /* in: bits of D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS about this device */
+    D3DKMT_HANDLE hSyncObject; /* out: the fence in this device */
+    D3DDDI_NATIVEFENCEMAPPING NativeFenceMapping; /* out: the addresses of the fence's words */
+    BYTE Reserved[32]; /* unread: the published forms differ here */
 };
 
 struct _D3DDDI_CREATEHWCONTEXTFLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT Reserved : 32;
+            UINT Reserved : 32; /* flag: 0 */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_CREATEHWCONTEXT {
-    D3DKMT_HANDLE hDevice;
-    UINT NodeOrdinal;
-    UINT EngineAffinity;
-    D3DDDI_CREATEHWCONTEXTFLAGS Flags;
-    UINT PrivateDriverDataSize;
-    VOID* pPrivateDriverData;
-    D3DKMT_HANDLE hHwContext;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    UINT NodeOrdinal; /* in: the node, from 0 (SOFTGPU_NODE_...) */
+    UINT EngineAffinity; /* in: 1 or 0: a node has one engine */
+    D3DDDI_CREATEHWCONTEXTFLAGS Flags; /* in: 0 */
+    UINT PrivateDriverDataSize; /* in: bytes at pPrivateDriverData; 0: none */
+    VOID* pPrivateDriverData; /* in, optional: bytes for the driver; the software GPU's has no use for them */
+    D3DKMT_HANDLE hHwContext; /* out: the hardware context */
 };
 
 struct _D3DKMT_DESTROYHWCONTEXT {
-    D3DKMT_HANDLE hHwContext;
+    D3DKMT_HANDLE hHwContext; /* in: the hardware context */
 };
 
 struct _D3DDDI_CREATEHWQUEUEFLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT DisableGpuTimeout : 1;
-            UINT NoBroadcastSignal : 1;
-            UINT NoBroadcastWait : 1;
-            UINT NoKmdAccess : 1;
-            UINT UserModeSubmission : 1;
-            UINT NativeProgressFence : 1;
-            UINT TestQueue : 1;
+            UINT DisableGpuTimeout : 1; /* flag: the queue is never found hung */
+            UINT NoBroadcastSignal : 1; /* flag: a signal of several queues does not wait for this one */
+            UINT NoBroadcastWait : 1; /* flag: has no effect: a wait names one queue */
+            UINT NoKmdAccess : 1; /* flag: refused: not for user mode */
+            UINT UserModeSubmission : 1; /* flag: the program feeds the queue by a ring and a doorbell */
+            UINT NativeProgressFence : 1; /* flag: out alone: the progress fence is native */
+            UINT TestQueue : 1; /* flag: refused: not for user mode */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_CREATEHWQUEUE {
-    D3DKMT_HANDLE hHwContext;
-    D3DDDI_CREATEHWQUEUEFLAGS Flags;
-    UINT PrivateDriverDataSize;
-    VOID* pPrivateDriverData;
-    D3DKMT_HANDLE hHwQueue;
-    D3DKMT_HANDLE hHwQueueProgressFence;
-    VOID* HwQueueProgressFenceCPUVirtualAddress;
-    D3DGPU_VIRTUAL_ADDRESS HwQueueProgressFenceGPUVirtualAddress;
+    D3DKMT_HANDLE hHwContext; /* in: the hardware context */
+    D3DDDI_CREATEHWQUEUEFLAGS Flags; /* in, out: bits of D3DDDI_CREATEHWQUEUEFLAGS; out with NativeProgressFence */
+    UINT PrivateDriverDataSize; /* in: bytes at pPrivateDriverData; 0: none */
+    VOID* pPrivateDriverData; /* in, out, optional: the driver's question and its answer (SOFTGPU_QUEUE) */
+    D3DKMT_HANDLE hHwQueue; /* out: the hardware queue */
+    D3DKMT_HANDLE hHwQueueProgressFence; /* out: the queue's own fence, for waits */
+    VOID* HwQueueProgressFenceCPUVirtualAddress; /* out: the progress fence's value, 64 bits, for reading only */
+    D3DGPU_VIRTUAL_ADDRESS HwQueueProgressFenceGPUVirtualAddress; /* out: GPU address of the progress fence's value */
 };
 
 struct _D3DKMT_DESTROYHWQUEUE {
-    D3DKMT_HANDLE hHwQueue;
+    D3DKMT_HANDLE hHwQueue; /* in: the hardware queue */
 };
 
 struct _D3DKMT_SUBMITCOMMANDTOHWQUEUE {
-    D3DKMT_HANDLE hHwQueue;
-    UINT64 HwQueueProgressFenceId;
-    D3DGPU_VIRTUAL_ADDRESS CommandBuffer;
-    UINT CommandLength;
-    UINT PrivateDriverDataSize;
-    VOID* pPrivateDriverData;
-    UINT NumPrimaries;
-    CONST D3DKMT_HANDLE* WrittenPrimaries;
+    D3DKMT_HANDLE hHwQueue; /* in: a queue without UserModeSubmission */
+    UINT64 HwQueueProgressFenceId; /* in: the value of the progress fence when the commands are done, greater than that of the submission before */
+    D3DGPU_VIRTUAL_ADDRESS CommandBuffer; /* in: GPU address of the commands */
+    UINT CommandLength; /* in: bytes of commands */
+    UINT PrivateDriverDataSize; /* in: bytes at pPrivateDriverData */
+    VOID* pPrivateDriverData; /* in, optional: bytes for the driver; they mean nothing to the software GPU's */
+    UINT NumPrimaries; /* in: entries of WrittenPrimaries */
+    CONST D3DKMT_HANDLE* WrittenPrimaries; /* in, optional: an array: the primaries into which the commands draw */
 };
 
 struct _D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE {
-    D3DKMT_HANDLE hHwQueue;
-    UINT ObjectCount;
-    CONST D3DKMT_HANDLE* ObjectHandleArray;
-    CONST UINT64* FenceValueArray;
+    D3DKMT_HANDLE hHwQueue; /* in: the queue that waits */
+    UINT ObjectCount; /* in: entries of both arrays */
+    CONST D3DKMT_HANDLE* ObjectHandleArray; /* in: an array: the fences */
+    CONST UINT64* FenceValueArray; /* in: an array: the value to wait for of each */
 };
 
 struct _D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE {
-    D3DDDICB_SIGNALFLAGS Flags;
-    UINT BroadcastHwQueueCount;
-    CONST D3DKMT_HANDLE* BroadcastHwQueueArray;
-    UINT ObjectCount;
-    CONST D3DKMT_HANDLE* ObjectHandleArray;
-    CONST UINT64* FenceValueArray;
+    D3DDDICB_SIGNALFLAGS Flags; /* in: 0, or bits of SignalAtSubmission and AllowFenceRewind */
+    UINT BroadcastHwQueueCount; /* in: entries of BroadcastHwQueueArray */
+    CONST D3DKMT_HANDLE* BroadcastHwQueueArray; /* in: an array: the queues, all of which must come to the signal */
+    UINT ObjectCount; /* in: entries of ObjectHandleArray and FenceValueArray */
+    CONST D3DKMT_HANDLE* ObjectHandleArray; /* in: an array: the fences */
+    CONST UINT64* FenceValueArray; /* in: an array: the new value of each */
 };
 
 struct _D3DKMT_CREATE_DOORBELL_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT RequireSecondaryCpuVA : 1;
-            UINT ResizeRingBufferOperation : 1;
+            UINT RequireSecondaryCpuVA : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT ResizeRingBufferOperation : 1; /* flag: STATUS_NOT_SUPPORTED */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_CREATE_DOORBELL {
-    D3DKMT_HANDLE hHwQueue;
-    D3DKMT_HANDLE hRingBuffer;
-    D3DKMT_HANDLE hRingBufferControl;
-    D3DKMT_CREATE_DOORBELL_FLAGS Flags;
-    UINT PrivateDriverDataSize;
-    VOID* PrivateDriverData;
-    VOID* DoorbellCPUVirtualAddress;
-    VOID* DoorbellSecondaryCPUVirtualAddress;
-    VOID* DoorbellStatusCPUVirtualAddress;
-    VOID* HwQueueProgressFenceLastQueuedValueCPUVirtualAddress;
-    D3DKMT_HANDLE hDoorbell;
+    D3DKMT_HANDLE hHwQueue; /* in: a queue with UserModeSubmission, which has no doorbell yet */
+    D3DKMT_HANDLE hRingBuffer; /* in: the allocation of the ring, mapped for the GPU: a power of two from 4096 bytes */
+    D3DKMT_HANDLE hRingBufferControl; /* in: 0: the ring's write pointer is the doorbell */
+    D3DKMT_CREATE_DOORBELL_FLAGS Flags; /* in: 0 */
+    UINT PrivateDriverDataSize; /* in: bytes at PrivateDriverData; 0: none */
+    VOID* PrivateDriverData; /* out, optional: the driver answers with the queue's number on the device, 64 bits */
+    VOID* DoorbellCPUVirtualAddress; /* out: the doorbell: the program stores the ring's write pointer there, in bytes */
+    VOID* DoorbellSecondaryCPUVirtualAddress; /* out: NULL */
+    VOID* DoorbellStatusCPUVirtualAddress; /* out: a D3DDDI_DOORBELLSTATUS, 64 bits, for reading only */
+    VOID* HwQueueProgressFenceLastQueuedValueCPUVirtualAddress; /* out: the place where the program stores the progress fence's last value before it rings */
+    D3DKMT_HANDLE hDoorbell; /* out: the doorbell */
 };
 
 struct _D3DKMT_CONNECT_DOORBELL_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT Reserved : 32;
+            UINT Reserved : 32; /* flag: 0 */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_CONNECT_DOORBELL {
-    D3DKMT_HANDLE hDoorbell;
-    D3DKMT_CONNECT_DOORBELL_FLAGS Flags;
+    D3DKMT_HANDLE hDoorbell; /* in: the doorbell, whose status is DISCONNECTED_RETRY */
+    D3DKMT_CONNECT_DOORBELL_FLAGS Flags; /* in: 0 */
 };
 
 struct _D3DKMT_DESTROY_DOORBELL {
-    D3DKMT_HANDLE hDoorbell;
+    D3DKMT_HANDLE hDoorbell; /* in: the doorbell */
 };
 
 struct _D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT Reserved : 32;
+            UINT Reserved : 32; /* flag: 0 */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_NOTIFY_WORK_SUBMISSION {
-    D3DKMT_HANDLE hDoorbell;
-    D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS Flags;
+    D3DKMT_HANDLE hDoorbell; /* in: the doorbell of a queue whose engine sleeps */
+    D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS Flags; /* in: 0 */
 };
 
 struct _D3DKMT_CREATEKEYEDMUTEX {
-    UINT64 InitialValue;
-    D3DKMT_HANDLE hSharedHandle;
-    D3DKMT_HANDLE hKeyedMutex;
+    UINT64 InitialValue; /* in: the key that acquires the mutex first */
+    D3DKMT_HANDLE hSharedHandle; /* out: the handle that other processes open */
+    D3DKMT_HANDLE hKeyedMutex; /* out: the keyed mutex */
 };
 
 struct _D3DKMT_CREATEKEYEDMUTEX2_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT NtSecuritySharing : 1;
+            UINT NtSecuritySharing : 1; /* flag: shared by NT handle, together with a resource */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_CREATEKEYEDMUTEX2 {
-    UINT64 InitialValue;
-    D3DKMT_HANDLE hSharedHandle;
-    D3DKMT_HANDLE hKeyedMutex;
-    VOID* pPrivateRuntimeData;
-    UINT PrivateRuntimeDataSize;
-    D3DKMT_CREATEKEYEDMUTEX2_FLAGS Flags;
+    UINT64 InitialValue; /* in: the key that acquires the mutex first */
+    D3DKMT_HANDLE hSharedHandle; /* out: without NtSecuritySharing: the handle that other processes open; else 0 */
+    D3DKMT_HANDLE hKeyedMutex; /* out: the keyed mutex */
+    VOID* pPrivateRuntimeData; /* in, optional: bytes that go along with the mutex */
+    UINT PrivateRuntimeDataSize; /* in: bytes at pPrivateRuntimeData */
+    D3DKMT_CREATEKEYEDMUTEX2_FLAGS Flags; /* in: bits of D3DKMT_CREATEKEYEDMUTEX2_FLAGS */
 };
 
 struct _D3DKMT_OPENKEYEDMUTEX {
-    D3DKMT_HANDLE hSharedHandle;
-    D3DKMT_HANDLE hKeyedMutex;
+    D3DKMT_HANDLE hSharedHandle; /* in: the handle that the creation gave */
+    D3DKMT_HANDLE hKeyedMutex; /* out: the keyed mutex in this process */
 };
 
 struct _D3DKMT_OPENKEYEDMUTEX2 {
-    D3DKMT_HANDLE hSharedHandle;
-    D3DKMT_HANDLE hKeyedMutex;
-    VOID* pPrivateRuntimeData;
-    UINT PrivateRuntimeDataSize;
+    D3DKMT_HANDLE hSharedHandle; /* in: the handle that the creation gave */
+    D3DKMT_HANDLE hKeyedMutex; /* out: the keyed mutex in this process */
+    VOID* pPrivateRuntimeData; /* in, optional: bytes that the mutex gets if it has none yet */
+    UINT PrivateRuntimeDataSize; /* in: bytes at pPrivateRuntimeData */
 };
 
 struct _D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE {
-    HANDLE hNtHandle;
-    D3DKMT_HANDLE hKeyedMutex;
-    VOID* pPrivateRuntimeData;
-    UINT PrivateRuntimeDataSize;
+    HANDLE hNtHandle; /* in: each is refused: D3DKMTOpenResourceFromNtHandle opens a mutex with its resource */
+    D3DKMT_HANDLE hKeyedMutex; /* out: never written */
+    VOID* pPrivateRuntimeData; /* unread: each handle is refused */
+    UINT PrivateRuntimeDataSize; /* unread: each handle is refused */
 };
 
 struct _D3DKMT_DESTROYKEYEDMUTEX {
-    D3DKMT_HANDLE hKeyedMutex;
+    D3DKMT_HANDLE hKeyedMutex; /* in: the keyed mutex */
 };
 
 struct _D3DKMT_ACQUIREKEYEDMUTEX {
-    D3DKMT_HANDLE hKeyedMutex;
-    UINT64 Key;
-    LARGE_INTEGER* pTimeout;
-    UINT64 FenceValue;
+    D3DKMT_HANDLE hKeyedMutex; /* in: the keyed mutex */
+    UINT64 Key; /* in: the key with which the mutex was released last */
+    LARGE_INTEGER* pTimeout; /* in, optional: units of 100 ns: 0 and less from now on, more since 1601; NULL: no limit */
+    UINT64 FenceValue; /* out: FenceValue of the release; 0 with STATUS_TIMEOUT and STATUS_ABANDONED */
 };
 
 struct _D3DKMT_ACQUIREKEYEDMUTEX2 {
-    D3DKMT_HANDLE hKeyedMutex;
-    UINT64 Key;
-    LARGE_INTEGER* pTimeout;
-    UINT64 FenceValue;
-    VOID* pPrivateRuntimeData;
-    UINT PrivateRuntimeDataSize;
+    D3DKMT_HANDLE hKeyedMutex; /* in: the keyed mutex */
+    UINT64 Key; /* in: the key with which the mutex was released last */
+    LARGE_INTEGER* pTimeout; /* in, optional: units of 100 ns: 0 and less from now on, more since 1601; NULL: no limit */
+    UINT64 FenceValue; /* out: FenceValue of the release; 0 with STATUS_TIMEOUT and STATUS_ABANDONED */
+    VOID* pPrivateRuntimeData; /* out, optional: the bytes that go along with the mutex */
+    UINT PrivateRuntimeDataSize; /* in: bytes at pPrivateRuntimeData */
 };
 
 struct _D3DKMT_RELEASEKEYEDMUTEX {
-    D3DKMT_HANDLE hKeyedMutex;
-    UINT64 Key;
-    UINT64 FenceValue;
+    D3DKMT_HANDLE hKeyedMutex; /* in: the keyed mutex */
+    UINT64 Key; /* in: the key that acquires the mutex next */
+    UINT64 FenceValue; /* in: a value that the next owner gets */
 };
 
 struct _D3DKMT_RELEASEKEYEDMUTEX2 {
-    D3DKMT_HANDLE hKeyedMutex;
-    UINT64 Key;
-    UINT64 FenceValue;
-    VOID* pPrivateRuntimeData;
-    UINT PrivateRuntimeDataSize;
+    D3DKMT_HANDLE hKeyedMutex; /* in: the keyed mutex */
+    UINT64 Key; /* in: the key that acquires the mutex next */
+    UINT64 FenceValue; /* in: a value that the next owner gets */
+    VOID* pPrivateRuntimeData; /* in, optional: the bytes that go along with the mutex from then on */
+    UINT PrivateRuntimeDataSize; /* in: bytes at pPrivateRuntimeData; 0: the bytes stay */
 };
 
 struct _D3DKMT_GETCONTEXTSCHEDULINGPRIORITY {
-    D3DKMT_HANDLE hContext;
-    INT Priority;
+    D3DKMT_HANDLE hContext; /* in: a packet context or a hardware context */
+    INT Priority; /* out: the priority, -7 to 7 */
 };
 
 struct _D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY {
-    D3DKMT_HANDLE hContext;
-    INT Priority;
+    D3DKMT_HANDLE hContext; /* in: a packet context or a hardware context */
+    INT Priority; /* in: -7 to 7, among the contexts of the process */
 };
 
 struct _D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY {
-    D3DKMT_HANDLE hContext;
-    INT Priority;
+    D3DKMT_HANDLE hContext; /* in: a packet context or a hardware context */
+    INT Priority; /* out: the priority, -7 to 7 */
 };
 
 struct _D3DKMT_GETALLOCATIONPRIORITY {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE hResource;
-    CONST D3DKMT_HANDLE* phAllocationList;
-    UINT AllocationCount;
-    UINT* pPriorities;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DKMT_HANDLE hResource; /* in, optional: a resource, whose priority is the one answer; 0: the list counts */
+    CONST D3DKMT_HANDLE* phAllocationList; /* in, optional: an array: the allocations, if hResource is 0 */
+    UINT AllocationCount; /* in: entries of phAllocationList */
+    UINT* pPriorities; /* out: an array: one priority an allocation, or one for the resource */
 };
 
 struct _D3DDDI_SEGMENTPREFERENCE {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT SegmentId0 : 5;
-            UINT Direction0 : 1;
-            UINT SegmentId1 : 5;
-            UINT Direction1 : 1;
-            UINT SegmentId2 : 5;
-            UINT Direction2 : 1;
-            UINT SegmentId3 : 5;
-            UINT Direction3 : 1;
-            UINT SegmentId4 : 5;
-            UINT Direction4 : 1;
+            UINT SegmentId0 : 5; /* flag: the segment that is liked best, from 1; 0: none */
+            UINT Direction0 : 1; /* flag: 0: the kernel chooses the end of the segment, 1: from the top down */
+            UINT SegmentId1 : 5; /* flag: the next segment; 0: no further one */
+            UINT Direction1 : 1; /* flag: as Direction0, of SegmentId1 */
+            UINT SegmentId2 : 5; /* flag: the next segment; 0: no further one */
+            UINT Direction2 : 1; /* flag: as Direction0, of SegmentId2 */
+            UINT SegmentId3 : 5; /* flag: the next segment; 0: no further one */
+            UINT Direction3 : 1; /* flag: as Direction0, of SegmentId3 */
+            UINT SegmentId4 : 5; /* flag: the next segment; 0: no further one */
+            UINT Direction4 : 1; /* flag: as Direction0, of SegmentId4 */
         };
         UINT Value;
     };
@@ -2463,204 +2465,204 @@ struct _D3DDDI_SEGMENTPREFERENCE {
 struct _D3DDDI_UPDATEALLOCPROPERTY_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT AccessedPhysically : 1;
-            UINT Unmoveable : 1;
+            UINT AccessedPhysically : 1; /* flag: commands name the allocation by bus address */
+            UINT Unmoveable : 1; /* flag: the allocation stays at its place */
         };
         UINT Value;
     };
 };
 
 struct _D3DDDI_UPDATEALLOCPROPERTY {
-    D3DKMT_HANDLE hPagingQueue;
-    D3DKMT_HANDLE hAllocation;
-    UINT SupportedSegmentSet;
-    D3DDDI_SEGMENTPREFERENCE PreferredSegment;
-    D3DDDI_UPDATEALLOCPROPERTY_FLAGS Flags;
-    UINT64 PagingFenceValue;
+    D3DKMT_HANDLE hPagingQueue; /* in: the paging queue */
+    D3DKMT_HANDLE hAllocation; /* in: the allocation */
+    UINT SupportedSegmentSet; /* in: one bit a segment that may hold the allocation, bit 0 for segment 1 */
+    D3DDDI_SEGMENTPREFERENCE PreferredSegment; /* in: the segments in the order of preference */
+    D3DDDI_UPDATEALLOCPROPERTY_FLAGS Flags; /* in: bits of D3DDDI_UPDATEALLOCPROPERTY_FLAGS */
+    UINT64 PagingFenceValue; /* out: the paging queue's value to wait for with STATUS_PENDING; else 0 */
     union {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT SetAccessedPhysically : 1;
-            UINT SetSupportedSegmentSet : 1;
-            UINT SetPreferredSegment : 1;
-            UINT SetUnmoveable : 1;
+            UINT SetAccessedPhysically : 1; /* flag: AccessedPhysically counts */
+            UINT SetSupportedSegmentSet : 1; /* flag: SupportedSegmentSet counts */
+            UINT SetPreferredSegment : 1; /* flag: PreferredSegment counts */
+            UINT SetUnmoveable : 1; /* flag: Unmoveable counts */
         };
         UINT Value;
     };
-        UINT PropertyMaskValue;
+        UINT PropertyMaskValue; /* in: the same bits as one number */
     };
 };
 
 struct _RECT {
-    LONG left;
-    LONG top;
-    LONG right;
-    LONG bottom;
+    LONG left; /* in: the first column */
+    LONG top; /* in: the first row */
+    LONG right; /* in: the column behind the last */
+    LONG bottom; /* in: the row behind the last */
 };
 
 struct _D3DKMT_PRESENTFLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT Blt : 1;
-            UINT ColorFill : 1;
-            UINT Flip : 1;
-            UINT FlipDoNotFlip : 1;
-            UINT FlipDoNotWait : 1;
-            UINT FlipRestart : 1;
-            UINT DstRectValid : 1;
-            UINT SrcRectValid : 1;
-            UINT RestrictVidPnSource : 1;
-            UINT SrcColorKey : 1;
-            UINT DstColorKey : 1;
-            UINT LinearToSrgb : 1;
-            UINT PresentCountValid : 1;
-            UINT Rotate : 1;
-            UINT PresentToBitmap : 1;
-            UINT RedirectedFlip : 1;
-            UINT RedirectedBlt : 1;
-            UINT FlipStereo : 1;
-            UINT FlipStereoTemporaryMono : 1;
-            UINT FlipStereoPreferRight : 1;
-            UINT BltStereoUseRight : 1;
-            UINT PresentHistoryTokenOnly : 1;
-            UINT PresentRegionsValid : 1;
-            UINT PresentDDA : 1;
-            UINT ProtectedContentBlankedOut : 1;
-            UINT RemoteSession : 1;
-            UINT CrossAdapter : 1;
-            UINT DurationValid : 1;
-            UINT PresentIndirect : 1;
-            UINT PresentHMD : 1;
+            UINT Blt : 1; /* flag: hSource is copied to hDestination */
+            UINT ColorFill : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT Flip : 1; /* flag: the display of hSource shows it */
+            UINT FlipDoNotFlip : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT FlipDoNotWait : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT FlipRestart : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT DstRectValid : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT SrcRectValid : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT RestrictVidPnSource : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT SrcColorKey : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT DstColorKey : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT LinearToSrgb : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT PresentCountValid : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT Rotate : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT PresentToBitmap : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT RedirectedFlip : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT RedirectedBlt : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT FlipStereo : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT FlipStereoTemporaryMono : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT FlipStereoPreferRight : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT BltStereoUseRight : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT PresentHistoryTokenOnly : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT PresentRegionsValid : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT PresentDDA : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT ProtectedContentBlankedOut : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT RemoteSession : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT CrossAdapter : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT DurationValid : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT PresentIndirect : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT PresentHMD : 1; /* flag: STATUS_NOT_SUPPORTED */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_PRESENTHISTORYTOKEN {
-    D3DKMT_PRESENT_MODEL Model;
-    UINT TokenSize;
-    UINT64 CompositionBindingId;
-    UINT64 Token[133];
+    D3DKMT_PRESENT_MODEL Model; /* in: D3DKMT_PM_UNINITIALIZED: the kernel has no compositor */
+    UINT TokenSize; /* unread: there is no token */
+    UINT64 CompositionBindingId; /* unread: there is no token */
+    UINT64 Token[133]; /* unread: there is no token */
 };
 
 struct _D3DKMT_PRESENT {
     union {
-        D3DKMT_HANDLE hDevice;
-        D3DKMT_HANDLE hContext;
+        D3DKMT_HANDLE hDevice; /* in: no use of its own: the union is read as hContext */
+        D3DKMT_HANDLE hContext; /* in: the packet context behind whose work the present comes */
     };
-    HANDLE hWindow;
-    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
-    D3DKMT_HANDLE hSource;
-    D3DKMT_HANDLE hDestination;
-    UINT Color;
-    RECT DstRect;
-    RECT SrcRect;
-    UINT SubRectCnt;
-    CONST RECT* pSrcSubRects;
-    UINT PresentCount;
-    D3DDDI_FLIPINTERVAL_TYPE FlipInterval;
-    D3DKMT_PRESENTFLAGS Flags;
-    ULONG BroadcastContextCount;
-    D3DKMT_HANDLE BroadcastContext[D3DDDI_MAX_BROADCAST_CONTEXT];
-    HANDLE PresentLimitSemaphore;
-    D3DKMT_PRESENTHISTORYTOKEN PresentHistoryToken;
-    VOID* pPresentRegions;
+    HANDLE hWindow; /* in: NULL: the kernel has no window system */
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId; /* unread: a primary is of one display */
+    D3DKMT_HANDLE hSource; /* in: the primary that is shown, or the allocation that is copied */
+    D3DKMT_HANDLE hDestination; /* in: with Blt: the allocation that is copied to */
+    UINT Color; /* unread: of color fills, whose flag is refused */
+    RECT DstRect; /* unread: its flag is refused */
+    RECT SrcRect; /* unread: its flag is refused */
+    UINT SubRectCnt; /* in: 0: a present takes the whole surface */
+    CONST RECT* pSrcSubRects; /* unread: SubRectCnt is 0 */
+    UINT PresentCount; /* unread: its flag is refused */
+    D3DDDI_FLIPINTERVAL_TYPE FlipInterval; /* in: with Flip: vertical blanks to the next flip, D3DDDI_FLIPINTERVAL_... */
+    D3DKMT_PRESENTFLAGS Flags; /* in: D3DKMT_PRESENTFLAGS: Flip or Blt alone */
+    ULONG BroadcastContextCount; /* in: 0: a present runs on one context */
+    D3DKMT_HANDLE BroadcastContext[D3DDDI_MAX_BROADCAST_CONTEXT]; /* unread: BroadcastContextCount is 0 */
+    HANDLE PresentLimitSemaphore; /* in: NULL: D3DKMTSetQueuedLimit bounds the flips */
+    D3DKMT_PRESENTHISTORYTOKEN PresentHistoryToken; /* in: a token whose Model is D3DKMT_PM_UNINITIALIZED */
+    VOID* pPresentRegions; /* in: NULL: a present takes the whole surface */
     union {
-        D3DKMT_HANDLE hAdapter;
-        D3DKMT_HANDLE hIndirectContext;
+        D3DKMT_HANDLE hAdapter; /* unread: of indirect displays, whose flag is refused */
+        D3DKMT_HANDLE hIndirectContext; /* unread: of indirect displays, whose flag is refused */
     };
-    UINT Duration;
-    D3DKMT_HANDLE* BroadcastSrcAllocation;
-    D3DKMT_HANDLE* BroadcastDstAllocation;
-    UINT PrivateDriverDataSize;
-    VOID* pPrivateDriverData;
-    BOOLEAN bOptimizeForComposition;
+    UINT Duration; /* unread: its flag is refused */
+    D3DKMT_HANDLE* BroadcastSrcAllocation; /* unread: BroadcastContextCount is 0 */
+    D3DKMT_HANDLE* BroadcastDstAllocation; /* unread: BroadcastContextCount is 0 */
+    UINT PrivateDriverDataSize; /* in: 0 */
+    VOID* pPrivateDriverData; /* unread: PrivateDriverDataSize is 0 */
+    BOOLEAN bOptimizeForComposition; /* unread: the kernel has no compositor */
 };
 
 struct _D3DKMT_SUBMITPRESENTTOHWQUEUE {
-    D3DKMT_HANDLE* hHwQueues;
-    D3DKMT_PRESENT PrivatePresentData;
+    D3DKMT_HANDLE* hHwQueues; /* in: an array whose first entry is the queue behind whose work the display shows the surface */
+    D3DKMT_PRESENT PrivatePresentData; /* in: the present, a flip */
 };
 
 struct _D3DKMT_SETQUEUEDLIMIT {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_QUEUEDLIMIT_TYPE Type;
+    D3DKMT_HANDLE hDevice; /* in: the device */
+    D3DKMT_QUEUEDLIMIT_TYPE Type; /* in: D3DKMT_SET_QUEUEDLIMIT_PRESENT; the question for the limit is STATUS_NOT_SUPPORTED */
     union {
-        UINT QueuedPresentLimit;
+        UINT QueuedPresentLimit; /* in: flips that may wait at once */
         OPENWDDM_NAMELESS struct {
-            D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
-            UINT QueuedPendingFlipLimit;
+            D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId; /* unread: a device has one limit for all displays */
+            UINT QueuedPendingFlipLimit; /* unread: a device has one limit for all displays */
         };
     };
 };
 
 struct _D3DKMT_SETDISPLAYMODE_FLAGS {
-    BOOLEAN PreserveVidPn;
-    UINT Reserved;
+    BOOLEAN PreserveVidPn; /* in: FALSE */
+    UINT Reserved; /* in: 0 */
 };
 
 struct _D3DKMT_SETDISPLAYMODE {
-    D3DKMT_HANDLE hDevice;
-    D3DKMT_HANDLE hPrimaryAllocation;
-    D3DDDI_VIDEO_SIGNAL_SCANLINE_ORDERING ScanLineOrdering;
-    D3DDDI_ROTATION DisplayOrientation;
-    UINT PrivateDriverFormatAttribute;
-    D3DKMT_SETDISPLAYMODE_FLAGS Flags;
+    D3DKMT_HANDLE hDevice; /* in: the device that owns the display */
+    D3DKMT_HANDLE hPrimaryAllocation; /* in: a primary, whose size the mode gets, and which the display shows */
+    D3DDDI_VIDEO_SIGNAL_SCANLINE_ORDERING ScanLineOrdering; /* in: D3DDDI_VSSLO_PROGRESSIVE or _UNINITIALIZED */
+    D3DDDI_ROTATION DisplayOrientation; /* in: D3DDDI_ROTATION_IDENTITY or 0 */
+    UINT PrivateDriverFormatAttribute; /* in: 0 */
+    D3DKMT_SETDISPLAYMODE_FLAGS Flags; /* in: 0 */
 };
 
 struct _D3DKMT_WAITFORVERTICALBLANKEVENT {
-    D3DKMT_HANDLE hAdapter;
-    D3DKMT_HANDLE hDevice;
-    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
+    D3DKMT_HANDLE hAdapter; /* in: the adapter */
+    D3DKMT_HANDLE hDevice; /* in: a device of the adapter; 0 is STATUS_NOT_SUPPORTED */
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId; /* in: the display */
 };
 
 struct _D3DKMT_WAITFORVERTICALBLANKEVENT2 {
-    D3DKMT_HANDLE hAdapter;
-    D3DKMT_HANDLE hDevice;
-    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
-    UINT NumObjects;
-    HANDLE ObjectHandleArray[8];
+    D3DKMT_HANDLE hAdapter; /* in: the adapter */
+    D3DKMT_HANDLE hDevice; /* in: a device of the adapter; 0 is STATUS_NOT_SUPPORTED */
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId; /* in: the display */
+    UINT NumObjects; /* in: 0: the call waits for the vertical blank alone */
+    HANDLE ObjectHandleArray[8]; /* unread: NumObjects is 0 */
 };
 
 struct _D3DKMT_VIDPNSOURCEOWNER_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT AllowOutputDuplication : 1;
-            UINT DisableDWMVirtualMode : 1;
-            UINT UseNtHandles : 1;
+            UINT AllowOutputDuplication : 1; /* flag: has no effect: the kernel has no compositor */
+            UINT DisableDWMVirtualMode : 1; /* flag: has no effect: the kernel has no compositor */
+            UINT UseNtHandles : 1; /* flag: STATUS_NOT_SUPPORTED: displays go by their numbers */
         };
         UINT Value;
     };
 };
 
 struct _D3DKMT_SETVIDPNSOURCEOWNER1 {
-    D3DKMT_SETVIDPNSOURCEOWNER Version0;
-    D3DKMT_VIDPNSOURCEOWNER_FLAGS Flags;
+    D3DKMT_SETVIDPNSOURCEOWNER Version0; /* in: the first form */
+    D3DKMT_VIDPNSOURCEOWNER_FLAGS Flags; /* in: bits of D3DKMT_VIDPNSOURCEOWNER_FLAGS */
 };
 
 struct _D3DKMT_SETVIDPNSOURCEOWNER2 {
-    D3DKMT_SETVIDPNSOURCEOWNER1 Version1;
-    CONST HANDLE* pVidPnSourceNtHandles;
+    D3DKMT_SETVIDPNSOURCEOWNER1 Version1; /* in: the second form */
+    CONST HANDLE* pVidPnSourceNtHandles; /* in: NULL: displays go by their numbers */
 };
 
 struct _D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME {
-    WCHAR DeviceName[32];
-    D3DKMT_HANDLE hAdapter;
-    LUID AdapterLuid;
-    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
+    WCHAR DeviceName[32]; /* in: \\.\DISPLAY and a number from 1, ended by 0: displays are counted over all adapters */
+    D3DKMT_HANDLE hAdapter; /* out: the adapter of the display, opened */
+    LUID AdapterLuid; /* out: the adapter's id */
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId; /* out: the display's number on its adapter */
 };
 
 struct _D3DKMT_ADAPTERREGISTRYINFO {
-    WCHAR AdapterString[260];
-    WCHAR BiosString[260];
-    WCHAR DacType[260];
-    WCHAR ChipType[260];
+    WCHAR AdapterString[260]; /* out: the adapter's name, ended by 0 */
+    WCHAR BiosString[260]; /* out: empty */
+    WCHAR DacType[260]; /* out: empty */
+    WCHAR ChipType[260]; /* out: empty */
 };
 
 struct _DXGK_NODEMETADATA_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT ContextSchedulingSupported : 1;
+            UINT ContextSchedulingSupported : 1; /* flag, out: never set */
         };
         UINT Value;
     };
@@ -2668,31 +2670,31 @@ struct _DXGK_NODEMETADATA_FLAGS {
 
 #pragma pack(push, 1)
 struct _DXGK_NODEMETADATA {
-    DXGK_ENGINE_TYPE EngineType;
-    WCHAR FriendlyName[32];
-    DXGK_NODEMETADATA_FLAGS Flags;
-    BOOLEAN GpuMmuSupported;
-    BOOLEAN IoMmuSupported;
+    DXGK_ENGINE_TYPE EngineType; /* out: DXGK_ENGINE_TYPE_OTHER: no driver says the kind */
+    WCHAR FriendlyName[32]; /* out: the node's name, ended by 0 */
+    DXGK_NODEMETADATA_FLAGS Flags; /* out: 0 */
+    BOOLEAN GpuMmuSupported; /* out: TRUE: the node translates GPU virtual addresses */
+    BOOLEAN IoMmuSupported; /* out: TRUE: the node uses CPU addresses of processes */
 };
 #pragma pack(pop)
 
 #pragma pack(push, 1)
 struct _D3DKMT_NODEMETADATA {
-    UINT NodeOrdinalAndAdapterIndex;
-    DXGK_NODEMETADATA NodeData;
+    UINT NodeOrdinalAndAdapterIndex; /* in: the node from 0 in the lower half; the upper half is 0 */
+    DXGK_NODEMETADATA NodeData; /* out: the answer */
 };
 #pragma pack(pop)
 
 struct _D3DKMT_ENUMPROCESSES {
-    LUID AdapterLuid;
-    ULONG* pBuffer;
-    SIZE_T BufferCount;
+    LUID AdapterLuid; /* in: the adapter's id */
+    ULONG* pBuffer; /* out, optional: an array: the processes that have a device there; NULL asks for their number */
+    SIZE_T BufferCount; /* in, out: entries of pBuffer; out the number of processes, also with STATUS_BUFFER_TOO_SMALL */
 };
 
 struct _DXGK_GPUCLOCKDATA_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT ContextManagementProcessor : 1;
+            UINT ContextManagementProcessor : 1; /* flag, out: never set */
         };
         UINT Value;
     };
@@ -2700,28 +2702,28 @@ struct _DXGK_GPUCLOCKDATA_FLAGS {
 
 #pragma pack(push, 1)
 struct _DXGK_GPUCLOCKDATA {
-    UINT64 GpuFrequency;
-    UINT64 GpuClockCounter;
-    UINT64 CpuClockCounter;
-    DXGK_GPUCLOCKDATA_FLAGS Flags;
+    UINT64 GpuFrequency; /* out: ticks of the node's clock a second */
+    UINT64 GpuClockCounter; /* out: the node's clock, in ticks */
+    UINT64 CpuClockCounter; /* out: the kernel's clock at the same moment, in nanoseconds */
+    DXGK_GPUCLOCKDATA_FLAGS Flags; /* out: 0 */
 };
 #pragma pack(pop)
 
 #pragma pack(push, 1)
 struct _D3DKMT_QUERYCLOCKCALIBRATION {
-    D3DKMT_HANDLE hAdapter;
-    UINT NodeOrdinal;
-    UINT PhysicalAdapterIndex;
-    DXGK_GPUCLOCKDATA ClockData;
+    D3DKMT_HANDLE hAdapter; /* in: the adapter */
+    UINT NodeOrdinal; /* in: the node, from 0 */
+    UINT PhysicalAdapterIndex; /* in: 0: an adapter has one physical adapter */
+    DXGK_GPUCLOCKDATA ClockData; /* out: both clocks */
 };
 #pragma pack(pop)
 
 struct _D3DKMT_QUERYSTATISTICS_SEGMENT_POWER_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT64 PreservedDuringStandby : 1;
-            UINT64 PreservedDuringHibernate : 1;
-            UINT64 PartiallyPreservedDuringHibernate : 1;
+            UINT64 PreservedDuringStandby : 1; /* flag, out: never set */
+            UINT64 PreservedDuringHibernate : 1; /* flag, out: never set */
+            UINT64 PartiallyPreservedDuringHibernate : 1; /* flag, out: never set */
         };
         UINT64 Value;
     };
@@ -2730,518 +2732,518 @@ struct _D3DKMT_QUERYSTATISTICS_SEGMENT_POWER_FLAGS {
 struct _D3DKMT_QUERYSTATISTICS_SEGMENT_PROPERTIES {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT64 SystemMemory : 1;
+            UINT64 SystemMemory : 1; /* flag, out: the segment is an aperture, behind which system memory lies */
         };
         UINT64 Value;
     };
 };
 
 struct _D3DKMT_QUERYSTATISTICS_COUNTER {
-    UINT Count;
-    UINT64 Bytes;
+    UINT Count; /* out: 0, because the kernel has no such figure */
+    UINT64 Bytes; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE_INFORMATION {
-    UINT PacketSubmited;
-    UINT PacketCompleted;
-    UINT PacketPreempted;
-    UINT PacketFaulted;
+    UINT PacketSubmited; /* out: packets submitted; the count goes round */
+    UINT PacketCompleted; /* out: packets completed; the count goes round */
+    UINT PacketPreempted; /* out: packets preempted; the count goes round */
+    UINT PacketFaulted; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_QUEUE_PACKET_TYPE_INFORMATION {
-    UINT PacketSubmited;
-    UINT PacketCompleted;
+    UINT PacketSubmited; /* out: packets submitted; the count goes round */
+    UINT PacketCompleted; /* out: packets completed; the count goes round */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_PACKET_INFORMATION {
-    D3DKMT_QUERYSTATISTICS_QUEUE_PACKET_TYPE_INFORMATION QueuePacket[8];
-    D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE_INFORMATION DmaPacket[4];
+    D3DKMT_QUERYSTATISTICS_QUEUE_PACKET_TYPE_INFORMATION QueuePacket[8]; /* out: by D3DKMT_QUERYSTATISTICS_QUEUE_PACKET_TYPE: render and system packets have figures */
+    D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE_INFORMATION DmaPacket[4]; /* out: by D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE: client render and system paging packets have figures */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_PREEMPTION_INFORMATION {
-    UINT PreemptionCounter[16];
+    UINT PreemptionCounter[16]; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION {
-    LARGE_INTEGER RunningTime;
-    UINT ContextSwitch;
-    D3DKMT_QUERYSTATISTICS_PREEMPTION_INFORMATION PreemptionStatistics;
-    D3DKMT_QUERYSTATISTICS_PACKET_INFORMATION PacketStatistics;
-    UINT64 Reserved[8];
+    LARGE_INTEGER RunningTime; /* out: time that the node's engine ran, in units of 100 ns */
+    UINT ContextSwitch; /* out: switches of the node from one context to another; 0 of a single process */
+    D3DKMT_QUERYSTATISTICS_PREEMPTION_INFORMATION PreemptionStatistics; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_PACKET_INFORMATION PacketStatistics; /* out: packets by kind */
+    UINT64 Reserved[8]; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_NODE_PERFDATA {
-    UINT NodeOrdinal;
-    UINT PhysicalAdapterIndex;
-    UINT64 Frequency;
-    UINT64 MaxFrequency;
-    UINT64 MaxFrequencyOC;
-    UINT Voltage;
-    UINT VoltageMax;
-    UINT VoltageMaxOC;
-    UINT64 MaxTransitionLatency;
+    UINT NodeOrdinal; /* out: 0, because the kernel has no such figure */
+    UINT PhysicalAdapterIndex; /* out: 0, because the kernel has no such figure */
+    UINT64 Frequency; /* out: 0, because the kernel has no such figure */
+    UINT64 MaxFrequency; /* out: 0, because the kernel has no such figure */
+    UINT64 MaxFrequencyOC; /* out: 0, because the kernel has no such figure */
+    UINT Voltage; /* out: 0, because the kernel has no such figure */
+    UINT VoltageMax; /* out: 0, because the kernel has no such figure */
+    UINT VoltageMaxOC; /* out: 0, because the kernel has no such figure */
+    UINT64 MaxTransitionLatency; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_NODE_INFORMATION {
-    D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION GlobalInformation;
-    D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION SystemInformation;
-    D3DKMT_NODE_PERFDATA NodePerfData;
-    UINT Reserved[3];
+    D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION GlobalInformation; /* out: of all processes */
+    D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION SystemInformation; /* out: of the kernel's own work, paging */
+    D3DKMT_NODE_PERFDATA NodePerfData; /* out: 0, because the kernel has no such figure */
+    UINT Reserved[3]; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE_INFORMATION {
-    UINT Frame;
-    UINT CancelledFrame;
-    UINT QueuedPresent;
-    UINT Padding;
-    UINT64 IsVSyncEnabled;
-    UINT64 VSyncOnTotalTimeMs;
-    UINT64 VSyncOffKeepPhaseTotalTimeMs;
-    UINT64 VSyncOffNoPhaseTotalTimeMs;
-    UINT64 Reserved[4];
+    UINT Frame; /* out: flips that the display has shown; the count goes round */
+    UINT CancelledFrame; /* out: flips that the display has passed over; the count goes round */
+    UINT QueuedPresent; /* out: 0, because the kernel has no such figure */
+    UINT Padding; /* out: 0, because the kernel has no such figure */
+    UINT64 IsVSyncEnabled; /* out: 0, because the kernel has no such figure */
+    UINT64 VSyncOnTotalTimeMs; /* out: 0, because the kernel has no such figure */
+    UINT64 VSyncOffKeepPhaseTotalTimeMs; /* out: 0, because the kernel has no such figure */
+    UINT64 VSyncOffNoPhaseTotalTimeMs; /* out: 0, because the kernel has no such figure */
+    UINT64 Reserved[4]; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_VIDPNSOURCE_INFORMATION {
-    D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE_INFORMATION GlobalInformation;
-    D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE_INFORMATION SystemInformation;
-    UINT64 Reserved[8];
+    D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE_INFORMATION GlobalInformation; /* out: of all processes */
+    D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE_INFORMATION SystemInformation; /* out: 0, because the kernel has no such figure */
+    UINT64 Reserved[8]; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_SYSTEM_MEMORY {
-    UINT64 BytesAllocated;
-    UINT64 BytesReserved;
-    UINT SmallAllocationBlocks;
-    UINT LargeAllocationBlocks;
-    UINT64 WriteCombinedBytesAllocated;
-    UINT64 WriteCombinedBytesReserved;
-    UINT64 CachedBytesAllocated;
-    UINT64 CachedBytesReserved;
-    UINT64 SectionBytesAllocated;
-    UINT64 SectionBytesReserved;
-    UINT64 BytesZeroed;
+    UINT64 BytesAllocated; /* out: bytes of the process's allocations */
+    UINT64 BytesReserved; /* out: 0, because the kernel has no such figure */
+    UINT SmallAllocationBlocks; /* out: 0, because the kernel has no such figure */
+    UINT LargeAllocationBlocks; /* out: 0, because the kernel has no such figure */
+    UINT64 WriteCombinedBytesAllocated; /* out: 0, because the kernel has no such figure */
+    UINT64 WriteCombinedBytesReserved; /* out: 0, because the kernel has no such figure */
+    UINT64 CachedBytesAllocated; /* out: 0, because the kernel has no such figure */
+    UINT64 CachedBytesReserved; /* out: 0, because the kernel has no such figure */
+    UINT64 SectionBytesAllocated; /* out: 0, because the kernel has no such figure */
+    UINT64 SectionBytesReserved; /* out: 0, because the kernel has no such figure */
+    UINT64 BytesZeroed; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_PROCESS_INFORMATION {
-    UINT NodeCount;
-    UINT VidPnSourceCount;
-    D3DKMT_QUERYSTATISTICS_SYSTEM_MEMORY SystemMemory;
-    UINT64 Reserved[7];
+    UINT NodeCount; /* out: nodes of the adapter */
+    UINT VidPnSourceCount; /* out: displays of the adapter */
+    D3DKMT_QUERYSTATISTICS_SYSTEM_MEMORY SystemMemory; /* out: memory of the process */
+    UINT64 Reserved[7]; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_DMA_BUFFER {
-    D3DKMT_QUERYSTATISTICS_COUNTER Size;
-    UINT AllocationListBytes;
-    UINT PatchLocationListBytes;
+    D3DKMT_QUERYSTATISTICS_COUNTER Size; /* out: 0, because the kernel has no such figure */
+    UINT AllocationListBytes; /* out: 0, because the kernel has no such figure */
+    UINT PatchLocationListBytes; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_COMMITMENT_DATA {
-    UINT64 TotalBytesEvictedFromProcess;
-    UINT64 BytesBySegmentPreference[5];
+    UINT64 TotalBytesEvictedFromProcess; /* out: bytes that were evicted from the process's allocations */
+    UINT64 BytesBySegmentPreference[5]; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_POLICY {
-    UINT64 PreferApertureForRead[5];
-    UINT64 PreferAperture[5];
-    UINT64 MemResetOnPaging;
-    UINT64 RemovePagesFromWorkingSetOnPaging;
-    UINT64 MigrationEnabled;
+    UINT64 PreferApertureForRead[5]; /* out: 0, because the kernel has no such figure */
+    UINT64 PreferAperture[5]; /* out: 0, because the kernel has no such figure */
+    UINT64 MemResetOnPaging; /* out: 0, because the kernel has no such figure */
+    UINT64 RemovePagesFromWorkingSetOnPaging; /* out: 0, because the kernel has no such figure */
+    UINT64 MigrationEnabled; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_PROCESS_INTERFERENCE_COUNTERS {
-    UINT64 InterferenceCount[9];
+    UINT64 InterferenceCount[9]; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER_INFORMATION {
-    UINT NbSegments;
-    UINT NodeCount;
-    UINT VidPnSourceCount;
-    UINT VirtualMemoryUsage;
-    D3DKMT_QUERYSTATISTICS_DMA_BUFFER DmaBuffer;
-    D3DKMT_QUERYSTATISTICS_COMMITMENT_DATA CommitmentData;
-    D3DKMT_QUERYSTATISTICS_POLICY _Policy;
-    D3DKMT_QUERYSTATISTICS_PROCESS_INTERFERENCE_COUNTERS ProcessInterferenceCounters;
-    D3DKMT_CLIENTHINT ClientHint;
+    UINT NbSegments; /* out: segments of the adapter */
+    UINT NodeCount; /* out: nodes of the adapter */
+    UINT VidPnSourceCount; /* out: displays of the adapter */
+    UINT VirtualMemoryUsage; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_DMA_BUFFER DmaBuffer; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COMMITMENT_DATA CommitmentData; /* out: evictions */
+    D3DKMT_QUERYSTATISTICS_POLICY _Policy; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_PROCESS_INTERFERENCE_COUNTERS ProcessInterferenceCounters; /* out: 0, because the kernel has no such figure */
+    D3DKMT_CLIENTHINT ClientHint; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_MEMORY {
-    UINT64 TotalBytesEvicted;
-    UINT AllocsCommitted;
-    UINT AllocsResident;
+    UINT64 TotalBytesEvicted; /* out: 0, because the kernel has no such figure */
+    UINT AllocsCommitted; /* out: 0, because the kernel has no such figure */
+    UINT AllocsResident; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION {
-    UINT64 CommitLimit;
-    UINT64 BytesCommitted;
-    UINT64 BytesResident;
-    D3DKMT_QUERYSTATISTICS_MEMORY Memory;
-    UINT Aperture;
-    UINT64 TotalBytesEvictedByPriority[5];
-    UINT64 SystemMemoryEndAddress;
-    D3DKMT_QUERYSTATISTICS_SEGMENT_POWER_FLAGS PowerFlags;
-    D3DKMT_QUERYSTATISTICS_SEGMENT_PROPERTIES SegmentProperties;
-    UINT64 Reserved[5];
+    UINT64 CommitLimit; /* out: bytes of the segment */
+    UINT64 BytesCommitted; /* out: bytes that allocations have been promised */
+    UINT64 BytesResident; /* out: bytes that lie in the segment */
+    D3DKMT_QUERYSTATISTICS_MEMORY Memory; /* out: 0, because the kernel has no such figure */
+    UINT Aperture; /* out: 1: the segment is an aperture; 0: memory */
+    UINT64 TotalBytesEvictedByPriority[5]; /* out: 0, because the kernel has no such figure */
+    UINT64 SystemMemoryEndAddress; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_SEGMENT_POWER_FLAGS PowerFlags; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_SEGMENT_PROPERTIES SegmentProperties; /* out: bits of D3DKMT_QUERYSTATISTICS_SEGMENT_PROPERTIES */
+    UINT64 Reserved[5]; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_VIDEO_MEMORY {
-    UINT AllocsCommitted;
-    D3DKMT_QUERYSTATISTICS_COUNTER AllocsResidentInP[5];
-    D3DKMT_QUERYSTATISTICS_COUNTER AllocsResidentInNonPreferred;
-    UINT64 TotalBytesEvictedDueToPreparation;
+    UINT AllocsCommitted; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER AllocsResidentInP[5]; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER AllocsResidentInNonPreferred; /* out: 0, because the kernel has no such figure */
+    UINT64 TotalBytesEvictedDueToPreparation; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_POLICY {
-    UINT64 UseMRU;
+    UINT64 UseMRU; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_INFORMATION {
-    UINT64 BytesCommitted;
-    UINT64 MaximumWorkingSet;
-    UINT64 MinimumWorkingSet;
-    UINT NbReferencedAllocationEvictedInPeriod;
-    UINT Padding;
-    D3DKMT_QUERYSTATISTICS_VIDEO_MEMORY VideoMemory;
-    D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_POLICY _Policy;
-    UINT64 Reserved[8];
+    UINT64 BytesCommitted; /* out: bytes that the process's allocations have been promised */
+    UINT64 MaximumWorkingSet; /* out: 0, because the kernel has no such figure */
+    UINT64 MinimumWorkingSet; /* out: 0, because the kernel has no such figure */
+    UINT NbReferencedAllocationEvictedInPeriod; /* out: 0, because the kernel has no such figure */
+    UINT Padding; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_VIDEO_MEMORY VideoMemory; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_POLICY _Policy; /* out: 0, because the kernel has no such figure */
+    UINT64 Reserved[8]; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP_INFORMATION {
-    UINT64 Budget;
-    UINT64 Requested;
-    UINT64 Usage;
-    UINT64 Demoted[5];
+    UINT64 Budget; /* out: bytes that the process may use without being asked to trim */
+    UINT64 Requested; /* out: bytes that the process uses, and those that were demoted from the local group */
+    UINT64 Usage; /* out: bytes that the process uses */
+    UINT64 Demoted[5]; /* out: bytes demoted to the other group, at D3DKMT_AllocationPriorityClassNormal */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_MEMORY_USAGE {
-    UINT64 AllocatedBytes;
-    UINT64 FreeBytes;
-    UINT64 ZeroBytes;
-    UINT64 ModifiedBytes;
-    UINT64 StandbyBytes;
+    UINT64 AllocatedBytes; /* out: bytes that lie in the segments */
+    UINT64 FreeBytes; /* out: bytes that no allocation was promised */
+    UINT64 ZeroBytes; /* out: 0, because the kernel has no such figure */
+    UINT64 ModifiedBytes; /* out: 0, because the kernel has no such figure */
+    UINT64 StandbyBytes; /* out: bytes promised, and not lying there */
 };
 
 struct _D3DKMT_QUERYSTATSTICS_REFERENCE_DMA_BUFFER {
-    UINT NbCall;
-    UINT NbAllocationsReferenced;
-    UINT MaxNbAllocationsReferenced;
-    UINT NbNULLReference;
-    UINT NbWriteReference;
-    UINT NbRenamedAllocationsReferenced;
-    UINT NbIterationSearchingRenamedAllocation;
-    UINT NbLockedAllocationReferenced;
-    UINT NbAllocationWithValidPrepatchingInfoReferenced;
-    UINT NbAllocationWithInvalidPrepatchingInfoReferenced;
-    UINT NbDMABufferSuccessfullyPrePatched;
-    UINT NbPrimariesReferencesOverflow;
-    UINT NbAllocationWithNonPreferredResources;
-    UINT NbAllocationInsertedInMigrationTable;
+    UINT NbCall; /* out: 0, because the kernel has no such figure */
+    UINT NbAllocationsReferenced; /* out: 0, because the kernel has no such figure */
+    UINT MaxNbAllocationsReferenced; /* out: 0, because the kernel has no such figure */
+    UINT NbNULLReference; /* out: 0, because the kernel has no such figure */
+    UINT NbWriteReference; /* out: 0, because the kernel has no such figure */
+    UINT NbRenamedAllocationsReferenced; /* out: 0, because the kernel has no such figure */
+    UINT NbIterationSearchingRenamedAllocation; /* out: 0, because the kernel has no such figure */
+    UINT NbLockedAllocationReferenced; /* out: 0, because the kernel has no such figure */
+    UINT NbAllocationWithValidPrepatchingInfoReferenced; /* out: 0, because the kernel has no such figure */
+    UINT NbAllocationWithInvalidPrepatchingInfoReferenced; /* out: 0, because the kernel has no such figure */
+    UINT NbDMABufferSuccessfullyPrePatched; /* out: 0, because the kernel has no such figure */
+    UINT NbPrimariesReferencesOverflow; /* out: 0, because the kernel has no such figure */
+    UINT NbAllocationWithNonPreferredResources; /* out: 0, because the kernel has no such figure */
+    UINT NbAllocationInsertedInMigrationTable; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATSTICS_RENAMING {
-    UINT NbAllocationsRenamed;
-    UINT NbAllocationsShrinked;
-    UINT NbRenamedBuffer;
-    UINT MaxRenamingListLength;
-    UINT NbFailuresDueToRenamingLimit;
-    UINT NbFailuresDueToCreateAllocation;
-    UINT NbFailuresDueToOpenAllocation;
-    UINT NbFailuresDueToLowResource;
-    UINT NbFailuresDueToNonRetiredLimit;
+    UINT NbAllocationsRenamed; /* out: 0, because the kernel has no such figure */
+    UINT NbAllocationsShrinked; /* out: 0, because the kernel has no such figure */
+    UINT NbRenamedBuffer; /* out: 0, because the kernel has no such figure */
+    UINT MaxRenamingListLength; /* out: 0, because the kernel has no such figure */
+    UINT NbFailuresDueToRenamingLimit; /* out: 0, because the kernel has no such figure */
+    UINT NbFailuresDueToCreateAllocation; /* out: 0, because the kernel has no such figure */
+    UINT NbFailuresDueToOpenAllocation; /* out: 0, because the kernel has no such figure */
+    UINT NbFailuresDueToLowResource; /* out: 0, because the kernel has no such figure */
+    UINT NbFailuresDueToNonRetiredLimit; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATSTICS_PREPRATION {
-    UINT BroadcastStall;
-    UINT NbDMAPrepared;
-    UINT NbDMAPreparedLongPath;
-    UINT ImmediateHighestPreparationPass;
-    D3DKMT_QUERYSTATISTICS_COUNTER AllocationsTrimmed;
+    UINT BroadcastStall; /* out: 0, because the kernel has no such figure */
+    UINT NbDMAPrepared; /* out: 0, because the kernel has no such figure */
+    UINT NbDMAPreparedLongPath; /* out: 0, because the kernel has no such figure */
+    UINT ImmediateHighestPreparationPass; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER AllocationsTrimmed; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATSTICS_PAGING_FAULT {
-    D3DKMT_QUERYSTATISTICS_COUNTER Faults;
-    D3DKMT_QUERYSTATISTICS_COUNTER FaultsFirstTimeAccess;
-    D3DKMT_QUERYSTATISTICS_COUNTER FaultsReclaimed;
-    D3DKMT_QUERYSTATISTICS_COUNTER FaultsMigration;
-    D3DKMT_QUERYSTATISTICS_COUNTER FaultsIncorrectResource;
-    D3DKMT_QUERYSTATISTICS_COUNTER FaultsLostContent;
-    D3DKMT_QUERYSTATISTICS_COUNTER FaultsEvicted;
-    D3DKMT_QUERYSTATISTICS_COUNTER AllocationsMEM_RESET;
-    D3DKMT_QUERYSTATISTICS_COUNTER AllocationsUnresetSuccess;
-    D3DKMT_QUERYSTATISTICS_COUNTER AllocationsUnresetFail;
-    UINT AllocationsUnresetSuccessRead;
-    UINT AllocationsUnresetFailRead;
-    D3DKMT_QUERYSTATISTICS_COUNTER Evictions;
-    D3DKMT_QUERYSTATISTICS_COUNTER EvictionsDueToPreparation;
-    D3DKMT_QUERYSTATISTICS_COUNTER EvictionsDueToLock;
-    D3DKMT_QUERYSTATISTICS_COUNTER EvictionsDueToClose;
-    D3DKMT_QUERYSTATISTICS_COUNTER EvictionsDueToPurge;
-    D3DKMT_QUERYSTATISTICS_COUNTER EvictionsDueToSuspendCPUAccess;
+    D3DKMT_QUERYSTATISTICS_COUNTER Faults; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER FaultsFirstTimeAccess; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER FaultsReclaimed; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER FaultsMigration; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER FaultsIncorrectResource; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER FaultsLostContent; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER FaultsEvicted; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER AllocationsMEM_RESET; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER AllocationsUnresetSuccess; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER AllocationsUnresetFail; /* out: 0, because the kernel has no such figure */
+    UINT AllocationsUnresetSuccessRead; /* out: 0, because the kernel has no such figure */
+    UINT AllocationsUnresetFailRead; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER Evictions; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER EvictionsDueToPreparation; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER EvictionsDueToLock; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER EvictionsDueToClose; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER EvictionsDueToPurge; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER EvictionsDueToSuspendCPUAccess; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATSTICS_PAGING_TRANSFER {
-    UINT64 BytesFilled;
-    UINT64 BytesDiscarded;
-    UINT64 BytesMappedIntoAperture;
-    UINT64 BytesUnmappedFromAperture;
-    UINT64 BytesTransferredFromMdlToMemory;
-    UINT64 BytesTransferredFromMemoryToMdl;
-    UINT64 BytesTransferredFromApertureToMemory;
-    UINT64 BytesTransferredFromMemoryToAperture;
+    UINT64 BytesFilled; /* out: bytes filled with 0 */
+    UINT64 BytesDiscarded; /* out: bytes whose content was thrown away */
+    UINT64 BytesMappedIntoAperture; /* out: 0, because the kernel has no such figure */
+    UINT64 BytesUnmappedFromAperture; /* out: 0, because the kernel has no such figure */
+    UINT64 BytesTransferredFromMdlToMemory; /* out: bytes from system memory to video memory */
+    UINT64 BytesTransferredFromMemoryToMdl; /* out: bytes from video memory to system memory */
+    UINT64 BytesTransferredFromApertureToMemory; /* out: 0, because the kernel has no such figure */
+    UINT64 BytesTransferredFromMemoryToAperture; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATSTICS_SWIZZLING_RANGE {
-    UINT NbRangesAcquired;
-    UINT NbRangesReleased;
+    UINT NbRangesAcquired; /* out: 0, because the kernel has no such figure */
+    UINT NbRangesReleased; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATSTICS_LOCKS {
-    UINT NbLocks;
-    UINT NbLocksWaitFlag;
-    UINT NbLocksDiscardFlag;
-    UINT NbLocksNoOverwrite;
-    UINT NbLocksNoReadSync;
-    UINT NbLocksLinearization;
-    UINT NbComplexLocks;
+    UINT NbLocks; /* out: 0, because the kernel has no such figure */
+    UINT NbLocksWaitFlag; /* out: 0, because the kernel has no such figure */
+    UINT NbLocksDiscardFlag; /* out: 0, because the kernel has no such figure */
+    UINT NbLocksNoOverwrite; /* out: 0, because the kernel has no such figure */
+    UINT NbLocksNoReadSync; /* out: 0, because the kernel has no such figure */
+    UINT NbLocksLinearization; /* out: 0, because the kernel has no such figure */
+    UINT NbComplexLocks; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATSTICS_ALLOCATIONS {
-    D3DKMT_QUERYSTATISTICS_COUNTER Created;
-    D3DKMT_QUERYSTATISTICS_COUNTER Destroyed;
-    D3DKMT_QUERYSTATISTICS_COUNTER Opened;
-    D3DKMT_QUERYSTATISTICS_COUNTER Closed;
-    D3DKMT_QUERYSTATISTICS_COUNTER MigratedSuccess;
-    D3DKMT_QUERYSTATISTICS_COUNTER MigratedFail;
-    D3DKMT_QUERYSTATISTICS_COUNTER MigratedAbandoned;
+    D3DKMT_QUERYSTATISTICS_COUNTER Created; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER Destroyed; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER Opened; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER Closed; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER MigratedSuccess; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER MigratedFail; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER MigratedAbandoned; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATSTICS_TERMINATIONS {
-    D3DKMT_QUERYSTATISTICS_COUNTER TerminatedShared;
-    D3DKMT_QUERYSTATISTICS_COUNTER TerminatedNonShared;
-    D3DKMT_QUERYSTATISTICS_COUNTER DestroyedShared;
-    D3DKMT_QUERYSTATISTICS_COUNTER DestroyedNonShared;
+    D3DKMT_QUERYSTATISTICS_COUNTER TerminatedShared; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER TerminatedNonShared; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER DestroyedShared; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_COUNTER DestroyedNonShared; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION_FLAGS {
     union {
         OPENWDDM_NAMELESS struct {
-            UINT64 NumberOfMemoryGroups : 2;
-            UINT64 SupportsDemotion : 1;
+            UINT64 NumberOfMemoryGroups : 2; /* flag, out: 2: the local and the non-local group */
+            UINT64 SupportsDemotion : 1; /* flag, out: set: the kernel can demote allocations */
         };
         UINT64 Value;
     };
 };
 
 struct _D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION {
-    UINT NbSegments;
-    UINT NodeCount;
-    UINT VidPnSourceCount;
-    UINT VSyncEnabled;
-    UINT TdrDetectedCount;
-    LARGE_INTEGER ZeroLengthDmaBuffers;
-    UINT64 RestartedPeriod;
-    D3DKMT_QUERYSTATSTICS_REFERENCE_DMA_BUFFER ReferenceDmaBuffer;
-    D3DKMT_QUERYSTATSTICS_RENAMING Renaming;
-    D3DKMT_QUERYSTATSTICS_PREPRATION Preparation;
-    D3DKMT_QUERYSTATSTICS_PAGING_FAULT PagingFault;
-    D3DKMT_QUERYSTATSTICS_PAGING_TRANSFER PagingTransfer;
-    D3DKMT_QUERYSTATSTICS_SWIZZLING_RANGE SwizzlingRange;
-    D3DKMT_QUERYSTATSTICS_LOCKS Locks;
-    D3DKMT_QUERYSTATSTICS_ALLOCATIONS Allocations;
-    D3DKMT_QUERYSTATSTICS_TERMINATIONS Terminations;
-    D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION_FLAGS Flags;
-    UINT64 Reserved[7];
+    UINT NbSegments; /* out: segments of the adapter */
+    UINT NodeCount; /* out: nodes of the adapter */
+    UINT VidPnSourceCount; /* out: displays of the adapter */
+    UINT VSyncEnabled; /* out: 0, because the kernel has no such figure */
+    UINT TdrDetectedCount; /* out: resets of engines and of the adapter; the count goes round */
+    LARGE_INTEGER ZeroLengthDmaBuffers; /* out: 0, because the kernel has no such figure */
+    UINT64 RestartedPeriod; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATSTICS_REFERENCE_DMA_BUFFER ReferenceDmaBuffer; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATSTICS_RENAMING Renaming; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATSTICS_PREPRATION Preparation; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATSTICS_PAGING_FAULT PagingFault; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATSTICS_PAGING_TRANSFER PagingTransfer; /* out: bytes that paging moved */
+    D3DKMT_QUERYSTATSTICS_SWIZZLING_RANGE SwizzlingRange; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATSTICS_LOCKS Locks; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATSTICS_ALLOCATIONS Allocations; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATSTICS_TERMINATIONS Terminations; /* out: 0, because the kernel has no such figure */
+    D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION_FLAGS Flags; /* out: bits of D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION_FLAGS */
+    UINT64 Reserved[7]; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_ADAPTER_PERFDATA {
-    UINT PhysicalAdapterIndex;
-    UINT64 MemoryFrequency;
-    UINT64 MaxMemoryFrequency;
-    UINT64 MaxMemoryFrequencyOC;
-    UINT64 MemoryBandwidth;
-    UINT64 PCIEBandwidth;
-    UINT FanRPM;
-    UINT Power;
-    UINT Temperature;
-    BYTE PowerStateOverride;
+    UINT PhysicalAdapterIndex; /* out: 0, because the kernel has no such figure */
+    UINT64 MemoryFrequency; /* out: 0, because the kernel has no such figure */
+    UINT64 MaxMemoryFrequency; /* out: 0, because the kernel has no such figure */
+    UINT64 MaxMemoryFrequencyOC; /* out: 0, because the kernel has no such figure */
+    UINT64 MemoryBandwidth; /* out: 0, because the kernel has no such figure */
+    UINT64 PCIEBandwidth; /* out: 0, because the kernel has no such figure */
+    UINT FanRPM; /* out: 0, because the kernel has no such figure */
+    UINT Power; /* out: 0, because the kernel has no such figure */
+    UINT Temperature; /* out: 0, because the kernel has no such figure */
+    BYTE PowerStateOverride; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_ADAPTER_PERFDATACAPS {
-    UINT PhysicalAdapterIndex;
-    UINT64 MaxMemoryBandwidth;
-    UINT64 MaxPCIEBandwidth;
-    UINT MaxFanRPM;
-    UINT TemperatureMax;
-    UINT TemperatureWarning;
+    UINT PhysicalAdapterIndex; /* out: 0, because the kernel has no such figure */
+    UINT64 MaxMemoryBandwidth; /* out: 0, because the kernel has no such figure */
+    UINT64 MaxPCIEBandwidth; /* out: 0, because the kernel has no such figure */
+    UINT MaxFanRPM; /* out: 0, because the kernel has no such figure */
+    UINT TemperatureMax; /* out: 0, because the kernel has no such figure */
+    UINT TemperatureWarning; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_GPUVERSION {
-    UINT PhysicalAdapterIndex;
-    UINT16 BiosVersion[32];
-    UINT16 GpuArchitecture[32];
+    UINT PhysicalAdapterIndex; /* out: 0, because the kernel has no such figure */
+    UINT16 BiosVersion[32]; /* out: 0, because the kernel has no such figure */
+    UINT16 GpuArchitecture[32]; /* out: 0, because the kernel has no such figure */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION {
-    D3DKMT_ADAPTER_PERFDATA AdapterPerfData;
-    D3DKMT_ADAPTER_PERFDATACAPS AdapterPerfDataCaps;
-    D3DKMT_GPUVERSION GpuVersion;
+    D3DKMT_ADAPTER_PERFDATA AdapterPerfData; /* out: 0, because the kernel has no such figure */
+    D3DKMT_ADAPTER_PERFDATACAPS AdapterPerfDataCaps; /* out: 0, because the kernel has no such figure */
+    D3DKMT_GPUVERSION GpuVersion; /* out: 0, because the kernel has no such figure */
 };
 
 union _D3DKMT_QUERYSTATISTICS_RESULT {
-    D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION AdapterInformation;
-    D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION PhysAdapterInformation;
-    D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION SegmentInformation;
-    D3DKMT_QUERYSTATISTICS_NODE_INFORMATION NodeInformation;
-    D3DKMT_QUERYSTATISTICS_VIDPNSOURCE_INFORMATION VidPnSourceInformation;
-    D3DKMT_QUERYSTATISTICS_PROCESS_INFORMATION ProcessInformation;
-    D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER_INFORMATION ProcessAdapterInformation;
-    D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_INFORMATION ProcessSegmentInformation;
-    D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION ProcessNodeInformation;
-    D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE_INFORMATION ProcessVidPnSourceInformation;
-    D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP_INFORMATION ProcessSegmentGroupInformation;
-    D3DKMT_QUERYSTATISTICS_MEMORY_USAGE SegmentUsageInformation;
-    D3DKMT_QUERYSTATISTICS_MEMORY_USAGE SegmentGroupUsageInformation;
+    D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION AdapterInformation; /* out: of ADAPTER and ADAPTER2 */
+    D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION PhysAdapterInformation; /* out: of PHYSICAL_ADAPTER, which is STATUS_NOT_SUPPORTED */
+    D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION SegmentInformation; /* out: of SEGMENT and SEGMENT2 */
+    D3DKMT_QUERYSTATISTICS_NODE_INFORMATION NodeInformation; /* out: of NODE and NODE2 */
+    D3DKMT_QUERYSTATISTICS_VIDPNSOURCE_INFORMATION VidPnSourceInformation; /* out: of VIDPNSOURCE */
+    D3DKMT_QUERYSTATISTICS_PROCESS_INFORMATION ProcessInformation; /* out: of PROCESS */
+    D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER_INFORMATION ProcessAdapterInformation; /* out: of PROCESS_ADAPTER and PROCESS_ADAPTER2 */
+    D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_INFORMATION ProcessSegmentInformation; /* out: of PROCESS_SEGMENT and PROCESS_SEGMENT2 */
+    D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION ProcessNodeInformation; /* out: of PROCESS_NODE and PROCESS_NODE2 */
+    D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE_INFORMATION ProcessVidPnSourceInformation; /* out: of PROCESS_VIDPNSOURCE, which is STATUS_NOT_SUPPORTED */
+    D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP_INFORMATION ProcessSegmentGroupInformation; /* out: of PROCESS_SEGMENT_GROUP and PROCESS_SEGMENT_GROUP2 */
+    D3DKMT_QUERYSTATISTICS_MEMORY_USAGE SegmentUsageInformation; /* out: of SEGMENT_USAGE */
+    D3DKMT_QUERYSTATISTICS_MEMORY_USAGE SegmentGroupUsageInformation; /* out: of SEGMENT_GROUP_USAGE */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT {
-    UINT SegmentId;
+    UINT SegmentId; /* in: the segment, counted from 0 */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT2 {
-    UINT16 PhysicalAdapterIndex;
-    UINT16 SegmentId;
+    UINT16 PhysicalAdapterIndex; /* in: 0: an adapter has one physical adapter */
+    UINT16 SegmentId; /* in: the segment, counted from 0 */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_QUERY_NODE {
-    UINT NodeId;
+    UINT NodeId; /* in: the node, counted from 0 */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_QUERY_NODE2 {
-    UINT16 PhysicalAdapterIndex;
-    UINT16 NodeOrdinal;
+    UINT16 PhysicalAdapterIndex; /* in: 0: an adapter has one physical adapter */
+    UINT16 NodeOrdinal; /* in: the node, counted from 0 */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_QUERY_VIDPNSOURCE {
-    UINT VidPnSourceId;
+    UINT VidPnSourceId; /* in: the display */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_QUERY_PHYSICAL_ADAPTER {
-    UINT PhysicalAdapterIndex;
+    UINT PhysicalAdapterIndex; /* in: 0: an adapter has one physical adapter */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2 {
-    UINT16 PhysicalAdapterIndex;
+    UINT16 PhysicalAdapterIndex; /* in: 0: an adapter has one physical adapter */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_QUERY_PROCESS_SEGMENT_GROUP2 {
-    UINT16 PhysicalAdapterIndex;
-    UINT16 SegmentGroup;
+    UINT16 PhysicalAdapterIndex; /* in: 0: an adapter has one physical adapter */
+    UINT16 SegmentGroup; /* in: D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL or _NON_LOCAL */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_USAGE {
-    UINT16 PhysicalAdapterIndex;
-    UINT16 SegmentId;
+    UINT16 PhysicalAdapterIndex; /* in: 0: an adapter has one physical adapter */
+    UINT16 SegmentId; /* in: the segment, counted from 0 */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_GROUP_USAGE {
-    UINT16 PhysicalAdapterIndex;
-    UINT16 SegmentGroup;
+    UINT16 PhysicalAdapterIndex; /* in: 0: an adapter has one physical adapter */
+    UINT16 SegmentGroup; /* in: D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL or _NON_LOCAL */
 };
 
 struct _D3DKMT_QUERYSTATISTICS {
-    D3DKMT_QUERYSTATISTICS_TYPE Type;
-    LUID AdapterLuid;
-    HANDLE hProcess;
-    D3DKMT_QUERYSTATISTICS_RESULT QueryResult;
+    D3DKMT_QUERYSTATISTICS_TYPE Type; /* in: the question, which is also the arm of both unions */
+    LUID AdapterLuid; /* in: the adapter's id */
+    HANDLE hProcess; /* in, optional: of questions about a process: a process of OpenWddmOpenProcess; NULL or (HANDLE)-1: the caller */
+    D3DKMT_QUERYSTATISTICS_RESULT QueryResult; /* out: the answer */
     union {
-        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT QuerySegment;
-        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT QueryProcessSegment;
-        D3DKMT_MEMORY_SEGMENT_GROUP QueryProcessSegmentGroup;
-        D3DKMT_QUERYSTATISTICS_QUERY_NODE QueryNode;
-        D3DKMT_QUERYSTATISTICS_QUERY_NODE QueryProcessNode;
-        D3DKMT_QUERYSTATISTICS_QUERY_VIDPNSOURCE QueryVidPnSource;
-        D3DKMT_QUERYSTATISTICS_QUERY_VIDPNSOURCE QueryProcessVidPnSource;
-        D3DKMT_QUERYSTATISTICS_QUERY_PHYSICAL_ADAPTER QueryPhysAdapter;
-        D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2 QueryAdapter2;
-        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT2 QuerySegment2;
-        D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2 QueryProcessAdapter2;
-        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT2 QueryProcessSegment2;
-        D3DKMT_QUERYSTATISTICS_QUERY_PROCESS_SEGMENT_GROUP2 QueryProcessSegmentGroup2;
-        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_USAGE QuerySegmentUsage;
-        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_GROUP_USAGE QuerySegmentGroupUsage;
-        D3DKMT_QUERYSTATISTICS_QUERY_NODE2 QueryNode2;
-        D3DKMT_QUERYSTATISTICS_QUERY_NODE2 QueryProcessNode2;
+        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT QuerySegment; /* in: of SEGMENT */
+        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT QueryProcessSegment; /* in: of PROCESS_SEGMENT */
+        D3DKMT_MEMORY_SEGMENT_GROUP QueryProcessSegmentGroup; /* in: of PROCESS_SEGMENT_GROUP */
+        D3DKMT_QUERYSTATISTICS_QUERY_NODE QueryNode; /* in: of NODE */
+        D3DKMT_QUERYSTATISTICS_QUERY_NODE QueryProcessNode; /* in: of PROCESS_NODE */
+        D3DKMT_QUERYSTATISTICS_QUERY_VIDPNSOURCE QueryVidPnSource; /* in: of VIDPNSOURCE */
+        D3DKMT_QUERYSTATISTICS_QUERY_VIDPNSOURCE QueryProcessVidPnSource; /* in: of PROCESS_VIDPNSOURCE, which is STATUS_NOT_SUPPORTED */
+        D3DKMT_QUERYSTATISTICS_QUERY_PHYSICAL_ADAPTER QueryPhysAdapter; /* in: of PHYSICAL_ADAPTER, which is STATUS_NOT_SUPPORTED */
+        D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2 QueryAdapter2; /* in: of ADAPTER2 */
+        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT2 QuerySegment2; /* in: of SEGMENT2 */
+        D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2 QueryProcessAdapter2; /* in: of PROCESS_ADAPTER2 */
+        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT2 QueryProcessSegment2; /* in: of PROCESS_SEGMENT2 */
+        D3DKMT_QUERYSTATISTICS_QUERY_PROCESS_SEGMENT_GROUP2 QueryProcessSegmentGroup2; /* in: of PROCESS_SEGMENT_GROUP2 */
+        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_USAGE QuerySegmentUsage; /* in: of SEGMENT_USAGE */
+        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_GROUP_USAGE QuerySegmentGroupUsage; /* in: of SEGMENT_GROUP_USAGE */
+        D3DKMT_QUERYSTATISTICS_QUERY_NODE2 QueryNode2; /* in: of NODE2 */
+        D3DKMT_QUERYSTATISTICS_QUERY_NODE2 QueryProcessNode2; /* in: of PROCESS_NODE2 */
     };
 };
 
 struct _UNICODE_STRING {
-    WORD Length;
-    WORD MaximumLength;
-    WCHAR* Buffer;
+    WORD Length; /* in: bytes of the text, without a 0 at its end */
+    WORD MaximumLength; /* unread: the library reads Length bytes */
+    WCHAR* Buffer; /* in: the text */
 };
 
 struct _OBJECT_ATTRIBUTES {
-    ULONG Length;
-    HANDLE RootDirectory;
-    CONST UNICODE_STRING* ObjectName;
-    ULONG Attributes;
-    CONST VOID* SecurityDescriptor;
-    CONST VOID* SecurityQualityOfService;
+    ULONG Length; /* unread: the size of the structure, as InitializeObjectAttributes sets it */
+    HANDLE RootDirectory; /* in: NULL: names stand in no directories */
+    CONST UNICODE_STRING* ObjectName; /* in, optional: the name; NULL: the object has none */
+    ULONG Attributes; /* unread: names are compared as they are */
+    CONST VOID* SecurityDescriptor; /* unread: the kernel knows processes and no users */
+    CONST VOID* SecurityQualityOfService; /* unread: the kernel knows processes and no users */
 };
 
 struct _D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME {
-    DWORD dwDesiredAccess;
-    OBJECT_ATTRIBUTES* pObjAttrib;
-    HANDLE hNtHandle;
+    DWORD dwDesiredAccess; /* in: bits of D3DDDI_SYNC_OBJECT_..., of those that the name gives */
+    OBJECT_ATTRIBUTES* pObjAttrib; /* in: the name */
+    HANDLE hNtHandle; /* out: an NT handle of the object */
 };
 
 struct _D3DKMT_OPENNTHANDLEFROMNAME {
-    DWORD dwDesiredAccess;
-    OBJECT_ATTRIBUTES* pObjAttrib;
-    HANDLE hNtHandle;
+    DWORD dwDesiredAccess; /* in: bits of access, of those that the name gives */
+    OBJECT_ATTRIBUTES* pObjAttrib; /* in: the name */
+    HANDLE hNtHandle; /* out: an NT handle of the resource */
 };
 
 struct _OPENWDDM_CREATEEVENT {
-    BOOL bManualReset;
-    HANDLE hEvent;
+    BOOL bManualReset; /* in: TRUE: the event stays set until OpenWddmResetEvent; FALSE: the first thread that it wakes resets it */
+    HANDLE hEvent; /* out: the event, not set */
 };
 
 struct _OPENWDDM_WAITEVENT {
-    HANDLE hEvent;
-    BOOL bBlock;
+    HANDLE hEvent; /* in: the event */
+    BOOL bBlock; /* in: TRUE: the calling thread waits without a limit; FALSE: STATUS_TIMEOUT if the event is not set */
 };
 
 struct _OPENWDDM_SETEVENT {
-    HANDLE hEvent;
+    HANDLE hEvent; /* in: the event */
 };
 
 struct _OPENWDDM_RESETEVENT {
-    HANDLE hEvent;
+    HANDLE hEvent; /* in: the event */
 };
 
 struct _OPENWDDM_CLOSEHANDLE {
-    HANDLE hObject;
+    HANDLE hObject; /* in: an event, a section or an NT handle */
 };
 
 struct _OPENWDDM_EXPORTHANDLE {
-    HANDLE hObject;
-    UINT64 Token;
+    HANDLE hObject; /* in: an NT handle */
+    UINT64 Token; /* out: the number by which another process imports the object */
 };
 
 struct _OPENWDDM_IMPORTHANDLE {
-    UINT64 Token;
-    HANDLE hObject;
+    UINT64 Token; /* in: the number that OpenWddmExportHandle gave */
+    HANDLE hObject; /* out: an NT handle of this process */
 };
 
 struct _OPENWDDM_OPENPROCESS {
-    ULONG ProcessId;
-    DWORD DesiredAccess;
-    HANDLE hProcess;
+    ULONG ProcessId; /* in: the number of a process, as D3DKMTEnumProcesses tells */
+    DWORD DesiredAccess; /* in: 0x400 to query figures, 0x200 to set them */
+    HANDLE hProcess; /* out: the process, for the calls that have hProcess */
 };
 
 struct _OPENWDDM_CREATESECTION {
-    D3DKMT_HANDLE hAdapter;
-    UINT64 Size;
-    HANDLE hSection;
-    VOID* pData;
+    D3DKMT_HANDLE hAdapter; /* in: the adapter */
+    UINT64 Size; /* in: bytes */
+    HANDLE hSection; /* out: the section, for hSection of an allocation */
+    VOID* pData; /* out: the section's memory */
 };
 
 typedef struct _D3DDDI_GETRESOURCEPRESENTPRIVATEDRIVERDATA D3DDDI_GETRESOURCEPRESENTPRIVATEDRIVERDATA;

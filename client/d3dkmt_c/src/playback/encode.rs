@@ -1,7 +1,7 @@
 //! From decoded members back to the bytes of a structure, with memory for what its pointers lead to: the other way round of
 //! `trace::decode`, by the same declarations.
 
-use d3dkmt_abi::{Field, Item, NumberKind, Shape, WCHAR};
+use d3dkmt_abi::{Field, Flag, Item, NumberKind, Shape, WCHAR};
 
 use super::arena::Arena;
 use crate::trace::{Type, Value, fields, is_nameless};
@@ -207,13 +207,13 @@ fn pointer(element: &str, name: &str, value: &Value, part: &mut [u8], arena: &mu
 }
 
 /// Names of bits with bars between, parts of several bits with their number, and bits without a name as a number.
-fn flags(bits: &[(&str, u32, u32)], value: &Value) -> Result<i128, Misfit> {
+fn flags(bits: &[Flag], value: &Value) -> Result<i128, Misfit> {
     let Value::Text(text) = value else { return numeric("flags", value) };
     text.split('|').try_fold(0, |word, part| {
         let (name, number) = part.split_once('=').map_or((part, None), |(name, number)| (name, Some(number)));
-        match (bits.iter().find(|(known, ..)| *known == name), number) {
-            (Some((_, bit, _)), None) => Ok(word | 1 << bit),
-            (Some((_, bit, _)), Some(number)) => Ok(word | parsed(name, number)? << bit),
+        match (bits.iter().find(|flag| flag.name == name), number) {
+            (Some(flag), None) => Ok(word | 1 << flag.bit),
+            (Some(flag), Some(number)) => Ok(word | parsed(name, number)? << flag.bit),
             (None, None) => Ok(word | parsed("flags", part)?),
             (None, Some(_)) => misfit(name, "there is no such flag"),
         }

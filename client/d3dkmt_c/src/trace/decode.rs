@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use d3dkmt_abi::{Arm, Field, Item, NumberKind, Shape};
+use d3dkmt_abi::{Arm, Field, Flag, Item, NumberKind, Shape};
 
 use super::kind::kind_of;
 use super::schema::{Type, adapter_answer, arm, fields, is_nameless, item, number, signed};
@@ -246,9 +246,9 @@ fn scalar(kind: NumberKind, name: &str, bytes: &[u8]) -> Value {
 }
 
 /// Names of the bits that are set, with bars between; a part of several bits has its number behind it.
-fn flags(bits: &[(&str, u32, u32)], word: u64) -> Value {
+fn flags(bits: &[Flag], word: u64) -> Value {
     let (mut names, mut rest) = (Vec::new(), word);
-    for (name, bit, width) in bits {
+    for Flag { name, bit, width, .. } in bits {
         let mask = (u64::MAX >> (64 - width)) << bit;
         let part = (word & mask) >> bit;
         rest &= !mask;

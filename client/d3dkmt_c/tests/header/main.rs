@@ -50,6 +50,35 @@ fn the_table_of_the_readme_says_what_each_function_does() {
     assert!(found == text, "the table is not current: cargo xtask headers writes it anew");
 }
 
+/// Each member says its direction, in words of one list, and its meaning; a flag, that it is one.
+#[test]
+fn every_member_says_what_it_is() {
+    const MEMBERS: [&str; 7] = ["in", "out", "in, out", "in, optional", "out, optional", "in, out, optional", "unread"];
+    let (mut said, mut wrong) = (0, Vec::new());
+    let mut look = |item: &str, name: &str, says: &str, heads: &[&str]| {
+        let right = says.split_once(": ").is_some_and(|(head, rest)| heads.contains(&head) && !rest.is_empty());
+        said += 1;
+        if !right || says.contains("*/") || says.len() > 120 {
+            wrong.push(format!("{item}.{name}: {says:?}"));
+        }
+    };
+    for item in ITEMS.iter().copied().flatten() {
+        match item.shape {
+            Shape::Struct(fields) | Shape::Packed(fields) | Shape::Union(fields) => {
+                for field in fields.iter().filter(|field| !write::is_nameless(field.name)) {
+                    look(item.name, field.name, field.says, &MEMBERS);
+                }
+            }
+            Shape::Flags(_, flags) => {
+                flags.iter().for_each(|flag| look(item.name, flag.name, flag.says, &["flag", "flag, out"]));
+            }
+            Shape::Enum(_) => {}
+        }
+    }
+    assert!(said > 1200, "{said} members are not all");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 /// Each size and each offset, in both languages that include it.
 #[test]
 fn a_c_compiler_lays_out_what_the_rust_compiler_does() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use d3dkmt_abi::{Field, ITEMS, Item, Shape};
+use d3dkmt_abi::{Field, Flag, ITEMS, Item, Shape};
 use d3dkmt_c::functions;
 use wddm_types::NtStatus;
 
@@ -52,6 +52,8 @@ const LIMITS: &[(&str, usize)] = &[
 const HEAD: &str = "\
 /* The D3DKMT interface of openwddm: structures with their original names and layout, and the functions of libopenwddm.
  * Written from the declarations of contract/d3dkmt_abi; do not edit. For 64-bit machines.
+ * Behind each member stand its direction and its meaning in this library: in, out, both; optional: it may be NULL or 0; unread: the library
+ * looks at it in no case; flag: a bit of the word. A flag that is refused with STATUS_NOT_SUPPORTED says so, and no more.
  * Define OPENWDDM_WSL before including it for a library of the flavour of the Linux subsystem: wide characters of 4 bytes.
  */
 #ifndef OPENWDDM_D3DKMT_H
@@ -245,14 +247,14 @@ fn needs(text: &mut String, item: &Item, written: &mut BTreeSet<&'static str>) {
     }
 }
 
-fn flags(text: &mut String, of: &str, bits: &[(&str, u32, u32)]) {
+fn flags(text: &mut String, of: &str, bits: &[Flag]) {
     line(text, format_args!("    union {{\n        OPENWDDM_NAMELESS struct {{"));
     let mut next = 0;
-    for (name, bit, width) in bits {
+    for Flag { name, bit, width, says } in bits {
         if *bit > next {
             line(text, format_args!("            {of} : {};", bit - next));
         }
-        line(text, format_args!("            {of} {name} : {width};"));
+        line(text, format_args!("            {of} {name} : {width}; /* {says} */"));
         next = bit + width;
     }
     line(text, format_args!("        }};\n        {of} Value;\n    }};"));
@@ -270,7 +272,7 @@ fn field(text: &mut String, field: &Field, depth: usize) {
                 line(text, format_args!("{indent}}};"));
             }
         },
-        _ => line(text, format_args!("{indent}{};", variable(field.of, field.name))),
+        _ => line(text, format_args!("{indent}{}; /* {} */", variable(field.of, field.name), field.says)),
     }
 }
 
