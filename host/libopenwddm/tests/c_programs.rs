@@ -1,5 +1,7 @@
 //! C programs over the library: each example is built with `cc` as its users would, against the shared or the static library, and run.
 
+#[path = "programs/hour.rs"]
+mod hour;
 mod programs;
 
 use std::path::{Path, PathBuf};
