@@ -22,6 +22,8 @@ mod packet;
 mod packets;
 
 pub use link::{ConnectError, SocketLink};
-pub use message::{Asked, CALLS_MAX, Hello, PieceOf, Placed, Push, QUEUED_MAX, Request, Response, Said, Told, VERSION};
+pub use message::{
+    Asked, CALLS_MAX, FileOf, Hello, PieceOf, Placed, Push, QUEUED_MAX, Request, Response, Said, Told, VERSION,
+};
 pub use packet::{FILES_MAX, PacketError};
 pub use packets::{MESSAGE_MAX, Packets};

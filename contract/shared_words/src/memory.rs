@@ -9,10 +9,13 @@
 //! break an invariant of the language's references; only the 64-bit words are referenced, and those are atomics.
 #![allow(unsafe_code)]
 
+mod arena;
 mod client_page;
 mod content;
+mod extents;
 mod given;
 mod lent;
+mod lent_file;
 mod received;
 
 use std::os::fd::OwnedFd;
@@ -27,7 +30,8 @@ pub use self::client_page::ClientPage;
 pub use self::given::{GivenError, GivenFile};
 pub(crate) use self::lent::Backing;
 use self::lent::Lent;
-pub use self::lent::{ClientAccess, DetachedPages, LentFile, LentPages};
+pub use self::lent::{DetachedPages, LentPages};
+pub use self::lent_file::{ClientAccess, LentFile};
 pub use self::received::ReadOnlyMemory;
 
 /// Why memory could not be had.

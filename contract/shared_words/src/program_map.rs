@@ -2,6 +2,8 @@
 //! in which memory is given read it: pages that others take the place of ([`crate::ProgramPages`]), and a file that is handed over
 //! ([`crate::ProgramFile`]).
 
+use std::sync::OnceLock;
+
 use rustix::io::Errno;
 use rustix::mm::MprotectFlags;
 
@@ -50,6 +52,16 @@ impl From<Errno> for ProgramError {
     fn from(errno: Errno) -> ProgramError {
         ProgramError::System(errno)
     }
+}
+
+/// Most mappings that the operating system lets a process have. Read once; where it does not say, as in a process that may read no files any
+/// more, Linux's own default.
+pub(crate) fn mappings_max() -> usize {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    *MOST.get_or_init(|| {
+        let said = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+        said.and_then(|said| said.trim().parse().ok()).unwrap_or(65_530)
+    })
 }
 
 /// A mapping of this process, cut to the pages that are asked for.

@@ -16,6 +16,7 @@ use shared_words::{AddressRange, Memory};
 use softgpu::SoftGpu;
 use wddm_types::{AdapterIndex, CpuPlace, CpuRun, PAGE_BYTES, ProcessId};
 
+use crate::arenas::ProcessArenas;
 use crate::cpu_cache::StaleCache;
 use crate::remote_process::RemoteProcess;
 use mover::{Mover, Orders};
@@ -77,6 +78,12 @@ enum View {
     Ended,
 }
 
+/// A process that is not in this program.
+struct Elsewhere {
+    speaks: Arc<dyn RemoteProcess>,
+    arenas: Arc<ProcessArenas>,
+}
+
 /// The views of all processes.
 pub(crate) struct Views {
     system: Arc<Memory>,
@@ -88,8 +95,8 @@ pub(crate) struct Views {
     /// Memory is made of files: views get addresses.
     files: bool,
     views: BTreeMap<MappingId, (ProcessId, View)>,
-    /// The speaker of each process that is not in this program.
-    elsewhere: BTreeMap<ProcessId, Arc<dyn RemoteProcess>>,
+    /// Each process that is not in this program.
+    elsewhere: BTreeMap<ProcessId, Elsewhere>,
     /// Lends processes elsewhere the pages of the devices' memory that they see.
     mover: Mover,
     /// How a writer in virtual time waits; set when there is a host to let time pass.
@@ -137,18 +144,23 @@ impl Views {
     }
 
     /// A process is not in this program.
-    pub fn process_elsewhere(&mut self, process: ProcessId, speaks: Arc<dyn RemoteProcess>) {
-        self.elsewhere.insert(process, speaks);
+    pub fn process_elsewhere(
+        &mut self,
+        process: ProcessId,
+        speaks: Arc<dyn RemoteProcess>,
+        arenas: Arc<ProcessArenas>,
+    ) {
+        self.elsewhere.insert(process, Elsewhere { speaks, arenas });
     }
 
     /// The speaker of a process.
     pub fn elsewhere(&self, process: ProcessId) -> Option<&Arc<dyn RemoteProcess>> {
-        self.elsewhere.get(&process)
+        self.elsewhere.get(&process).map(|elsewhere| &elsewhere.speaks)
     }
 
     /// The speakers of all processes that are not in this program.
     pub fn all_elsewhere(&self) -> impl Iterator<Item = &Arc<dyn RemoteProcess>> {
-        self.elsewhere.values()
+        self.elsewhere.values().map(|elsewhere| &elsewhere.speaks)
     }
 
     /// A process has gone, and its views before it: forgets its speaker.
@@ -171,7 +183,9 @@ impl Views {
             MappingChange::Made { process, size_bytes, runs } => {
                 let view = match self.elsewhere.get(&process) {
                     None => View::Here(Arc::new(self.make(adapter_of_mapping(mapping), size_bytes, &runs))),
-                    Some(elsewhere) => View::Remote(RemoteView::new(Arc::clone(elsewhere), size_bytes)),
+                    Some(Elsewhere { speaks, arenas }) => {
+                        View::Remote(RemoteView::new(Arc::clone(speaks), Arc::clone(arenas), size_bytes))
+                    }
                 };
                 let shows = !runs.is_empty() && matches!(view, View::Remote(_));
                 self.views.insert(mapping, (process, view));
@@ -253,7 +267,10 @@ impl Views {
             }
             View::Remote(remote) => match remote.show(mapping, number, pieces.clone(), &self.system) {
                 Some(order) => self.mover.give(order).and_then(|moved| self.moved(moved)),
-                None => Some(remote.tell(mapping, number, files(&pieces), Vec::new())),
+                None => {
+                    let shows = files(&pieces, &remote.arenas);
+                    Some(remote.tell(mapping, number, shows, Vec::new()))
+                }
             },
             View::Ended => Some((number, Heard::Seen)),
         }

@@ -30,6 +30,7 @@ use wddm_types::{AdapterIndex, ProcessId, RawHandle, WordAddress};
 
 pub use self::adapter::HostAdapter;
 pub(crate) use self::inspect::kernel_failed;
+use crate::arenas::Arenas;
 use crate::config::{HostConfig, Mode};
 use crate::cpu_barrier::CpuBarrier;
 use crate::cpu_cache::StaleCache;
@@ -98,6 +99,8 @@ pub struct Host {
     /// The descriptors that stand for NT handles, once there is one.
     descriptors: Mutex<Option<Descriptors>>,
     given: Arc<GivenFiles>,
+    /// The files of processes elsewhere.
+    arenas: Arc<Arenas>,
     /// Failures that were asked for.
     faults: Option<Arc<Faults>>,
 }
@@ -135,6 +138,7 @@ impl Host {
         let line = Arc::new(Line::default());
         let doorbells = Arc::new(Doorbells::default());
         let given = Arc::new(GivenFiles::new(Arc::clone(&system)));
+        let arenas = Arc::new(Arenas::default());
         let shared = SharedParts {
             system: &system,
             doorbells: &doorbells,
@@ -142,6 +146,7 @@ impl Host {
             data,
             isolates,
             given: &given,
+            arenas: &arenas,
             cpu_cache: cpu_cache.clone().map(|cache| cache as Arc<dyn CpuCache>),
             snoops: config.io_coherent,
             driver_clock: matches!(config.mode, Mode::Real)
@@ -177,6 +182,7 @@ impl Host {
             cpu_barrier,
             descriptors: Mutex::new(None),
             given,
+            arenas,
             faults,
         });
         host.set_going(running, isolates);
@@ -199,6 +205,11 @@ impl Host {
         }
     }
 
+    /// The arenas of processes elsewhere.
+    pub(crate) fn arenas(&self) -> &Arenas {
+        &self.arenas
+    }
+
     /// The files that processes hand over.
     pub(crate) fn given_files(&self) -> &GivenFiles {
         &self.given
@@ -217,6 +228,7 @@ impl Host {
         state.turn(|machine, cx| machine.process_died(cx, process));
         state.notifications.remove(&process);
         state.views.process_gone(process);
+        self.arenas.process_gone(process);
         self.doorbells.process_gone(process);
         // This refuses its pending calls.
         state.waiting.wake_all();

@@ -3,22 +3,25 @@
 //! process.
 //!
 //! # The law of this boundary
-//! - Only pages that the kernel has named lie in files: no client ever gets a descriptor of other memory.
+//! - Only pages that the kernel has named lie in files: no client ever gets a descriptor of other memory. Those of one process elsewhere
+//!   lie in its arena (`arenas`), those of several in a file of their own.
 //! - The daemon asks only for a word or a mapping that the kernel has named to that process. This module knows no processes but the owners
 //!   of mappings.
 //! - Pages that could not be lent lie in no file either: the kernel refuses the process's call, and other processes go on.
 
 use std::sync::Arc;
 
-use dxgkrnl::ClientMemory;
+use dxgkrnl::{ClientMemory, Viewers};
 use shared_words::{ClientAccess, LentPages, Memory};
-use wddm_types::{CpuPlace, PAGE_BYTES, PageRun, WordAddress};
+use wddm_types::{CpuPlace, PAGE_BYTES, PageRun, ProcessId, WordAddress};
 
+use crate::arenas::Arenas;
 use crate::host::Host;
 
 /// The memory of one adapter as clients are lent it.
 pub(crate) struct Lender {
     pub system: Arc<Memory>,
+    pub arenas: Arc<Arenas>,
     /// The host can lend the device's memory with its content.
     pub lends_local: bool,
 }
@@ -42,19 +45,41 @@ impl Lender {
     }
 }
 
+impl Lender {
+    /// Takes back what of these runs is lent.
+    fn end(&self, memory: &Memory, runs: &[(u64, u64)]) {
+        for &(offset, bytes) in runs {
+            // PANIC: if the process's pages cannot be replaced here, the pages' next owner would share them with this process.
+            memory.take_back(offset, bytes).expect("a mapping of ours in place of another");
+        }
+        if memory.has_lost_an_arena() {
+            self.arenas.tell_lost();
+        }
+    }
+}
+
 impl ClientMemory for Lender {
-    fn begins(&self, place: CpuPlace, runs: &[PageRun], access: ClientAccess) -> bool {
+    fn begins(&self, viewers: Viewers, place: CpuPlace, runs: &[PageRun], access: ClientAccess) -> bool {
         let (memory, runs) = self.find(place, runs);
+        let arenas = match viewers {
+            Viewers::One(process) if access == ClientAccess::ReadWrite => self.arenas.of(process),
+            // Seals are of a whole file: pages that a process may only read lie in others.
+            Viewers::One(_) | Viewers::Several => None,
+        };
         // Pages that cannot be lent lie in no file: a failure leaves none of them in an old one.
-        memory.lend(&runs, access).is_ok()
+        let lent = match arenas.map(|arenas| arenas.system()) {
+            Some(arena) => arena.and_then(|arena| memory.lend_from(&arena, &runs)).is_ok(),
+            None => memory.lend(&runs, access).is_ok(),
+        };
+        if !lent {
+            self.end(memory, &runs);
+        }
+        lent
     }
 
     fn ends(&self, place: CpuPlace, run: PageRun) {
         let (memory, runs) = self.find(place, &[run]);
-        for (offset, bytes) in runs {
-            // PANIC: if the process's pages cannot be replaced here, the pages' next owner would share them with this process.
-            memory.take_back(offset, bytes).expect("a mapping of ours in place of another");
-        }
+        self.end(memory, &runs);
     }
 
     fn lends_local(&self) -> bool {
@@ -67,5 +92,10 @@ impl Host {
     /// other ([`HostConfig::isolates_processes`](crate::HostConfig::isolates_processes)), or this is none of theirs.
     pub fn lent_word(&self, word: WordAddress) -> Option<LentPages> {
         self.system_memory().lent_at(word.0)
+    }
+
+    /// The same for a process elsewhere, which is about to be given that file; `None` as well if the file is another process's.
+    pub fn lent_word_to(&self, process: ProcessId, word: WordAddress) -> Option<LentPages> {
+        self.lent_word(word).filter(|lent| self.arenas().may_have(process, &lent.file))
     }
 }

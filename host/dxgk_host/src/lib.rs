@@ -12,6 +12,7 @@
 //! - Effects are performed before the lock is given up, in order.
 
 mod amount;
+mod arenas;
 mod computer;
 mod conductor;
 mod config;

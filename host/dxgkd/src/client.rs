@@ -270,7 +270,7 @@ impl Client {
     /// When one lies in no file: descriptors or mappings are used up.
     pub fn lend_words(&self, reply: &Reply) -> Result<(), PacketError> {
         for word in reply.words() {
-            let lent = self.host.lent_word(word).ok_or(PacketError::System(Errno::MFILE))?;
+            let lent = self.host.lent_word_to(self.process, word).ok_or(PacketError::System(Errno::MFILE))?;
             self.speaker.stream.push_page(word.0 / PAGE_BYTES, lent);
         }
         Ok(())

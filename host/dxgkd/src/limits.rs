@@ -7,7 +7,7 @@
 //! | processes | `listener` | the connection is refused with the reason |
 //! | lanes | `client` | the lane is refused, and the call that it was for: `NO_MEMORY` |
 //! | bytes of messages | `client`, `lane` | the daemon discards the message unread, and refuses its call: `NO_MEMORY` |
-//! | handles, sync objects, memory, queued packets, lent memory files | the kernel (`dxgk_host::Quota`) | the call is refused: `NO_MEMORY` |
+//! | handles, sync objects, memory, queued packets, sections and NT handles as descriptors | the kernel (`dxgk_host::Quota`) | the call is refused: `NO_MEMORY` |
 //! | time to reap its clients | `reconnect_delay` | the next client of the same process waits before the daemon accepts it |
 //! | unheard messages, their descriptors, answer time | `stream` | the client is disconnected |
 
@@ -46,7 +46,8 @@ pub struct ProcessLimits {
     /// How much of the time, in percent, the kernel may spend on reaping clients of one process of the operating system: the next client
     /// of that process waits until the percentage is met, for five seconds at most. From 100 on it never waits.
     pub clearing_percent: u64,
-    /// Most memory files that it is lent; and most that are named in messages that it has not heard.
+    /// Most sections that it has made and NT handles that stand as descriptors, each of which costs the daemon one; and most files that are
+    /// named in messages that it has not heard. Allocations are not counted: they lie in a few files, however many there are.
     pub descriptors: u64,
     /// Most handles.
     pub handles: u64,
@@ -74,7 +75,7 @@ pub struct UserLimits {
     pub lanes: u64,
     /// As [`ProcessLimits::unheard`].
     pub unheard: u64,
-    /// As [`ProcessLimits::descriptors`], for lent memory files.
+    /// As [`ProcessLimits::descriptors`], for sections and NT handles.
     pub descriptors: u64,
     /// As [`ProcessLimits::handles`].
     pub handles: u64,
@@ -110,7 +111,7 @@ impl Default for ProcessLimits {
             unheard: 65_536,
             answer_ms: 2_000,
             clearing_percent: 5,
-            descriptors: 4_096,
+            descriptors: 1_024,
             handles: 65_536,
             sync_objects: 4_096,
             memory_bytes: UNLIMITED,
@@ -145,12 +146,12 @@ impl ProcessLimits {
         Quota { handles, sync_objects, committed_bytes: memory_bytes, memory_files: descriptors, queued }
     }
 
-    /// Most descriptors that the daemon holds for one such client: files lent to it, files of messages that it has not heard, whose
-    /// memory may be gone already, the pages of words of its fences and queues, its lanes and its stream.
+    /// Most descriptors that the daemon holds for one such client: sections and NT handles, files of messages that it has not heard, whose
+    /// memory may be gone already, the pages of words of its fences and queues, its lanes, its stream and its arenas.
     fn descriptors_at_most(&self) -> u64 {
         let words = self.sync_objects / WORDS_OF_A_PAGE + PAGES_BESIDE;
-        let lent = self.descriptors.saturating_mul(2);
-        lent.saturating_add(words).saturating_add(self.lanes).saturating_add(1)
+        let shared = self.descriptors.saturating_mul(2);
+        shared.saturating_add(words).saturating_add(self.lanes).saturating_add(DESCRIPTORS_OF_ONE)
     }
 }
 
@@ -166,10 +167,10 @@ impl UserLimits {
 const WORDS_OF_A_PAGE: u64 = 32;
 /// Pages of words that a process has beside those of its fences.
 const PAGES_BESIDE: u64 = 16;
-/// [`Limits::within`] leaves a client at least so many memory files, unless the configuration names a number.
-const DESCRIPTORS_LEAST: u64 = 1_024;
-/// The only client has at least so many.
-const DESCRIPTORS_OF_ONE: u64 = 64;
+/// Descriptors of every client, whatever it makes: its stream, a first lane, its process, its stores, its arenas.
+const DESCRIPTORS_OF_ONE: u64 = 8;
+/// [`Limits::within`] leaves each client at least so many sections and NT handles, unless the configuration names a number.
+const DESCRIPTORS_LEAST: u64 = 64;
 /// The daemon itself needs so many: its adapters' memory, its socket, its log, connections without a `Hello`.
 const DESCRIPTORS_BESIDE: u64 = 256;
 
@@ -186,29 +187,26 @@ impl Limits {
         self.processes.saturating_mul(each).saturating_add(DESCRIPTORS_BESIDE)
     }
 
-    /// These limits lowered so that `descriptors` suffice when every client has all that it may: first fewer memory files for each client,
-    /// down to [`DESCRIPTORS_LEAST`], then fewer clients, and if one is left, still fewer files for it, down to [`DESCRIPTORS_OF_ONE`].
-    /// Only limits that still have their defaults are lowered. `None`: the others do not fit.
+    /// These limits where the operating system gives `descriptors`. As many processes are served as the limits say, and allocations need
+    /// none. What each process may share is lowered until `descriptors` suffice when every client has all that it may, down to
+    /// [`DESCRIPTORS_LEAST`]; where even that is too much, a client that asks for one when there is none left is refused what it asks for.
+    /// Only limits that still have their defaults are lowered. `None`: the processes, or what the configuration says that they may share,
+    /// do not fit.
     pub fn within(&self, descriptors: u64) -> Option<Limits> {
-        let mut limits = self.with_fewer_files(descriptors, DESCRIPTORS_LEAST)?;
-        if limits.descriptors_at_most() > descriptors && limits.processes == Limits::default().processes {
-            let each = Limits { processes: 1, ..limits.clone() }.descriptors_at_most() - DESCRIPTORS_BESIDE;
-            limits.processes = ((descriptors - DESCRIPTORS_BESIDE) / each).max(1);
-        }
-        if limits.descriptors_at_most() > descriptors && limits.processes == 1 {
-            limits = Limits { processes: 1, ..self.clone() }.with_fewer_files(descriptors, DESCRIPTORS_OF_ONE)?;
-        }
-        (limits.descriptors_at_most() <= descriptors).then_some(limits)
-    }
-
-    /// As many memory files for each client as `descriptors` allow, at least `least`, where the configuration names no number. `None`: the
-    /// daemon itself needs more descriptors.
-    fn with_fewer_files(&self, descriptors: u64, least: u64) -> Option<Limits> {
-        let default = ProcessLimits::default().descriptors;
         let given = descriptors.checked_sub(DESCRIPTORS_BESIDE)?;
+        let default = ProcessLimits::default().descriptors;
+        let least = |limits: &ProcessLimits| {
+            let shared = if limits.descriptors == default { 0 } else { limits.descriptors };
+            shared.saturating_add(DESCRIPTORS_OF_ONE)
+        };
+        let all = || self.users.values().map(|of| &of.process).chain([&self.process]);
+        let needed = all().map(least).max().expect("there is one").saturating_mul(self.processes);
+        if needed > given {
+            return None;
+        }
         let lowered = |limits: ProcessLimits| {
             let beside = ProcessLimits { descriptors: 0, ..limits }.descriptors_at_most();
-            let most = ((given / self.processes).saturating_sub(beside) / 2).max(least);
+            let most = ((given / self.processes.max(1)).saturating_sub(beside) / 2).max(DESCRIPTORS_LEAST);
             let lowers = limits.descriptors == default;
             ProcessLimits {
                 descriptors: if lowers { limits.descriptors.min(most) } else { limits.descriptors },
@@ -226,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_that_have_their_defaults_are_lowered_until_every_client_has_what_it_may() {
+    fn what_clients_may_share_is_lowered_to_the_descriptors_that_there_are_and_no_client_is_turned_away() {
         let limits = Limits { processes: 10, ..Limits::default() };
         let needed = limits.descriptors_at_most();
         assert_eq!(limits.within(needed).as_ref(), Some(&limits), "they fit");
@@ -234,18 +232,18 @@ mod tests {
         assert_eq!(lowered.process.descriptors, limits.process.descriptors - 1);
         assert!(lowered.descriptors_at_most() < needed);
         assert_eq!(lowered.process.lanes, limits.process.lanes, "nothing else changes");
-        assert_eq!(limits.within(2_000), None, "ten were asked for");
-        let few = Limits::default().within(16_384).expect("fewer clients");
-        assert_eq!(few.process.descriptors, DESCRIPTORS_LEAST);
-        assert!((1..10).contains(&few.processes) && few.descriptors_at_most() <= 16_384, "{few:?}");
-        let one = Limits::default().within(1_024).expect("one client can be served");
-        assert_eq!(one.processes, 1);
-        assert!((200..DESCRIPTORS_LEAST).contains(&one.process.descriptors), "{one:?}");
-        assert!((1_023..=1_024).contains(&one.descriptors_at_most()), "all that there are: {one:?}");
-        assert_eq!(Limits::default().within(512), None, "too few for one");
-        assert_eq!(Limits { processes: 2, ..Limits::default() }.within(1_024), None, "two were asked for");
-        let asked = ProcessLimits { descriptors: 20_000, ..ProcessLimits::default() };
-        assert_eq!(Limits { process: asked, ..Limits::default() }.within(16_384), None);
+        // All processes are served, and each keeps what it needs at the least.
+        let few = Limits::default().within(1_024).expect("descriptors for all");
+        assert_eq!((few.processes, few.process.descriptors), (64, DESCRIPTORS_LEAST));
+        assert_eq!(Limits::default().within(767), None, "eight for each, and those of the daemon");
+        assert!(Limits::default().within(768).is_some());
+        assert_eq!(Limits { processes: 1_000, ..Limits::default() }.within(8_255), None);
+        let asked = |descriptors| ProcessLimits { descriptors, ..ProcessLimits::default() };
+        let said = Limits { process: asked(200), ..Limits::default() };
+        assert_eq!(said.within(64 * 208 + 256).as_ref(), Some(&said), "what was asked for is not lowered");
+        assert_eq!(said.within(64 * 208 + 255), None);
+        let own = OfUser { process: asked(20_000), user: UserLimits::default() };
+        assert_eq!(Limits { users: BTreeMap::from([(1000, own)]), ..Limits::default() }.within(20_000), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! answer; so the client has as long as its limits say, and the daemon ends it then. A client that lets the daemon hold its stores, and says
 //! where they are, is not asked to hold them.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -14,7 +15,8 @@ use dxgkd::{Daemon, Limits, ProcessLimits};
 use kmt_calls::wire::{decode, encode};
 use kmt_calls::{Call, DoorbellAddress, LockCall, MappingId, Notification, QueuedFence, Refusal, Reply};
 use kmt_link::socket::{
-    Asked, FILES_MAX, Hello, MESSAGE_MAX, Packets, PieceOf, Placed, Push, Request, Response, Said, SocketLink, Told,
+    Asked, FILES_MAX, FileOf, Hello, MESSAGE_MAX, Packets, PieceOf, Placed, Push, Request, Response, Said, SocketLink,
+    Told,
 };
 use kmt_link::{CpuMapping, DoorbellPage, Link, WritableWord};
 use shared_words::{AddressRange, Memory, ReadOnlyWord, StoresElsewhere};
@@ -316,14 +318,21 @@ fn who_says_where_it_has_its_mappings_is_not_asked_to_hold_its_stores() {
     };
     let range = AddressRange::reserve(BYTES).expect("stores are held here");
     // Carries out the daemon's messages about the mapping. None asks to hold stores.
+    let arenas: RefCell<Vec<Arc<Memory>>> = RefCell::default();
     let until = |what: &dyn Fn(&Push) -> bool| {
         loop {
             let (push, files) = deaf.hear_with_files().expect("it is not ended");
             assert!(!matches!(push, Push::Protected(_)), "it was asked");
-            if let Push::Shows { files: sizes, pieces, .. } = &push {
-                let memory = |(file, bytes): (OwnedFd, &u64)| Memory::from_file(file, *bytes).expect("a file");
-                let memories: Vec<_> = files.into_iter().zip(sizes).map(memory).collect();
-                let part = |piece: &PieceOf| (&*memories[piece.file as usize], piece.offset, piece.bytes);
+            if let Push::Arena { file_bytes } = push {
+                let arena = files.into_iter().next().expect("it comes with its file");
+                arenas.borrow_mut().push(Memory::from_file(arena, file_bytes).expect("a file"));
+            } else if let Push::Shows { pieces, .. } = &push {
+                assert!(files.is_empty(), "all that it has is in arenas");
+                let arenas = arenas.borrow();
+                let part = |piece: &PieceOf| {
+                    let FileOf::Arena(number) = piece.file else { panic!("{piece:?}") };
+                    (&*arenas[number as usize], piece.offset, piece.bytes)
+                };
                 range.show(pieces.iter().map(part)).expect("a mapping");
             }
             if what(&push) {

@@ -61,7 +61,7 @@ pub fn dispatch(machine: &mut Machine, cx: &mut Cx<'_>, from: ProcessId, token: 
         Err(refusal) => Answer::Done(Err(refusal)),
         // Settling may have ended destructions already.
         Ok(Turned { result: Err(refusal), lacking: Some(lacking), memory_changed, .. })
-            if memory_changed || machine.is_coming(cx, from, &lacking) =>
+            if memory_changed || machine.is_coming(from, &lacking) =>
         {
             machine.wait_for_memory(from, token, *lacking, refusal);
             Answer::Later(token)
@@ -95,7 +95,7 @@ fn in_turn<T>(
     needs: &[Kind],
     act: impl FnOnce(&mut Turn<'_>, &mut Cx<'_>) -> Result<T, Refusal>,
 ) -> Result<Turned<T>, Refusal> {
-    let room = machine.room_of(cx, from, needs);
+    let room = machine.room_of(from, needs);
     let process = machine.processes.get_mut(&from);
     let process = process.ok_or_else(|| invalid("the process is not known to the kernel"))?;
     process.handles.allow_more(room.left(Kind::Handles));

@@ -57,8 +57,8 @@ pub struct CpuView {
     copies: BTreeMap<AllocationId, Baseline>,
     /// Pages of such copies that the CPU wrote and that were unlocked while the adapter slept.
     late: Vec<(AllocationId, WrittenPages)>,
-    /// Allocations whose system pages are still unused: the kernel lends them to their process with the first use.
-    unused: BTreeSet<AllocationId>,
+    /// Allocations whose system pages are still unused, with the process that the kernel lends them to at the first use.
+    unused: BTreeMap<AllocationId, ProcessId>,
     /// Lines of listed allocations that the CPU's caches may hold.
     lines: CoherencyTracker<AllocationId>,
 }
@@ -213,19 +213,19 @@ impl CpuView {
         std::mem::take(&mut self.passed)
     }
 
-    /// The system pages of an allocation are unused.
-    pub fn note_unused(&mut self, allocation: AllocationId) {
-        self.unused.insert(allocation);
+    /// The system pages of an allocation, which this process may lock, are unused.
+    pub fn note_unused(&mut self, allocation: AllocationId, process: ProcessId) {
+        self.unused.insert(allocation, process);
     }
 
-    /// The system pages of an allocation are about to be used. Whether that is the first use.
-    pub fn note_used(&mut self, allocation: AllocationId) -> bool {
+    /// The system pages of an allocation are about to be used. At the first use: the process that may lock it.
+    pub fn note_used(&mut self, allocation: AllocationId) -> Option<ProcessId> {
         self.unused.remove(&allocation)
     }
 
     /// The allocations whose system pages are unused.
     pub fn unused(&self) -> impl ExactSizeIterator<Item = AllocationId> {
-        self.unused.iter().copied()
+        self.unused.keys().copied()
     }
 
     /// A buffer is about to run whose list reads an allocation, or writes it.

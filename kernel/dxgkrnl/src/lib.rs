@@ -85,7 +85,9 @@ pub use machine::Machine;
 pub use memory_policy::{ChoiceError, MemoryPolicy};
 pub use number::{FenceNumber, MappingChangeNumber, NtHandleNumber};
 pub use object::Object;
-pub use platform::{BusMemory, ClientMemory, CpuCache, DoorbellPages, DriverClock, GivenMemory, IoMmu, Platform};
+pub use platform::{
+    BusMemory, ClientMemory, CpuCache, DoorbellPages, DriverClock, GivenMemory, IoMmu, Platform, Viewers,
+};
 pub use quota::{AccountId, Admission, Quota};
 pub use start::StartError;
 pub use store::ObjectNumber;

@@ -18,7 +18,7 @@ mod given;
 mod io_mmu;
 
 pub use self::bus::BusMemory;
-pub use self::clients::ClientMemory;
+pub use self::clients::{ClientMemory, Viewers};
 pub use self::clock::DriverClock;
 pub use self::cpu_cache::CpuCache;
 pub use self::doorbells::{DoorbellPages, Shown};

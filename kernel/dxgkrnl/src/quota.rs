@@ -11,7 +11,7 @@
 //! | handles | names in the process's tables, and NT handles that it has to close, or that are kept for it |
 //! | sync objects | those of them that name fences, keyed mutexes and other synchronization objects, those of its queues too |
 //! | committed bytes | allocations that it created, with instances that locks made, and sections; until the pages are free again, also when it has died and others have them open |
-//! | memory files | what of this a process elsewhere is lent in files: one for each allocation, instance and section; and what stands elsewhere for an NT handle that is kept for it, also when it has died |
+//! | memory files | what costs the host a descriptor each: sections, which lie in files of their own for the processes that share them, and what stands elsewhere for an NT handle that is kept for the process, also when it has died. Allocations lie in a few files of their process, however many there are |
 //! | queued | packets that contexts and hardware queues hold or have with the device; a queue that a process feeds itself holds none |
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub struct Quota {
     pub sync_objects: u64,
     /// Most bytes of allocations and sections.
     pub committed_bytes: u64,
-    /// Most files that hold such memory.
+    /// Most files that hold sections, and descriptors that stand for NT handles.
     pub memory_files: u64,
     /// Most packets that were submitted and are not done.
     pub queued: u64,
@@ -151,7 +151,7 @@ impl QuotaLeft {
         if self.left(kind) >= wanted { Ok(()) } else { self.refuse(kind, wanted).map_or(Ok(()), Err) }
     }
 
-    /// Whether there may be so many more bytes, in so many more files.
+    /// Whether there may be so many more bytes, in so many more files of their own.
     ///
     /// # Errors
     /// The first of both that there may not be.
@@ -200,7 +200,7 @@ pub(crate) struct Commitments {
 pub(crate) struct Committed {
     pub bytes: u64,
     /// In so many pieces.
-    pub files: u64,
+    pub pieces: u64,
 }
 
 impl Commitments {
@@ -213,16 +213,16 @@ impl Commitments {
     pub fn charge(&mut self, process: ProcessId, bytes: u64) {
         let committed = self.of.entry(process).or_default();
         committed.bytes += bytes;
-        committed.files += 1;
+        committed.pieces += 1;
     }
 
     /// One that it had is free.
     pub fn release(&mut self, process: ProcessId, bytes: u64) {
         let committed = self.of.get_mut(&process).expect("only what was charged is released");
         committed.bytes = committed.bytes.checked_sub(bytes).expect("no more than was charged");
-        debug_assert!(committed.files > 0, "a piece that is released was counted: {committed:?}");
-        committed.files -= 1;
-        if committed.files == 0 {
+        debug_assert!(committed.pieces > 0, "a piece that is released was counted: {committed:?}");
+        committed.pieces -= 1;
+        if committed.pieces == 0 {
             debug_assert_eq!(committed.bytes, 0, "bytes go with their last piece");
             self.of.remove(&process);
         }
@@ -253,12 +253,12 @@ impl Committing {
         self.left = QuotaLeft::default();
     }
 
-    /// Whether the call may commit so many more bytes, in so many more files.
+    /// Whether the call may commit so many more bytes of allocations.
     ///
     /// # Errors
-    /// The first of both that it may not.
-    pub fn may_commit(&self, bytes: u64, files: u64) -> Result<(), OverQuota> {
-        self.left.may_commit(bytes, files)
+    /// It may not.
+    pub fn may_commit(&self, bytes: u64) -> Result<(), OverQuota> {
+        self.left.may_commit(bytes, 0)
     }
 
     /// A process has another piece.

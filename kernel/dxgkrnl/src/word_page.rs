@@ -1,11 +1,11 @@
 //! Pages of 64-bit words that the kernel shares with a process, one word a cache line.
 
 use shared_words::ClientAccess;
-use wddm_types::{AdapterIndex, PAGE_BYTES, Pages, WordAddress};
+use wddm_types::{AdapterIndex, PAGE_BYTES, Pages, ProcessId, WordAddress};
 
 use crate::driver::KernelPages;
 use crate::effect::Cx;
-use crate::platform::ClientMemory;
+use crate::platform::{ClientMemory, Viewers};
 
 /// Bytes between two words: a cache line, so that two owners never share one (sync §6 A2).
 pub const WORD_STRIDE: u64 = 64;
@@ -13,6 +13,7 @@ const WORDS_PER_PAGE: u64 = PAGE_BYTES / WORD_STRIDE;
 
 /// The words of one process with one kind of access.
 pub struct WordPages {
+    process: ProcessId,
     access: ClientAccess,
     pages: Vec<u64>,
     free: Vec<WordAddress>,
@@ -27,9 +28,9 @@ impl std::fmt::Debug for WordPages {
 }
 
 impl WordPages {
-    /// None yet.
-    pub fn new(access: ClientAccess) -> WordPages {
-        WordPages { access, pages: Vec::new(), free: Vec::new() }
+    /// None yet of this process.
+    pub fn new(process: ProcessId, access: ClientAccess) -> WordPages {
+        WordPages { process, access, pages: Vec::new(), free: Vec::new() }
     }
 
     /// A word of an adapter with this value, or `None` when the kernel's pages are used up.
@@ -42,7 +43,7 @@ impl WordPages {
     ) -> Option<WordAddress> {
         if self.free.is_empty() {
             let run = pages.take(Pages(1))?;
-            pages.show(cx.platform(adapter).clients(), run, self.access);
+            pages.show(cx.platform(adapter).clients(), Viewers::One(self.process), run, self.access);
             cx.memory.fill(run.first * PAGE_BYTES, PAGE_BYTES, 0);
             self.pages.push(run.first);
             let words = (0..WORDS_PER_PAGE).rev().map(|word| WordAddress(run.first * PAGE_BYTES + word * WORD_STRIDE));

@@ -283,8 +283,8 @@ impl Met {
     fn lowered(&self) -> Option<String> {
         let Met { limits, said, given } = self;
         (limits != said).then(|| format!(
-            "too few descriptors for the default limits, {given} where {} are needed: {} of {} processes, each with {} of {} memory files",
-            said.descriptors_at_most(), limits.processes, said.processes, limits.process.descriptors, said.process.descriptors
+            "too few descriptors for the default limits, {given} where {} are needed: each process may have {} of {} sections and NT handles as descriptors",
+            said.descriptors_at_most(), limits.process.descriptors, said.process.descriptors
         ))
     }
 
@@ -308,10 +308,10 @@ fn met(config: &Config, given: u64) -> Result<Met, RunError> {
         return Ok(Met { limits: said.clone(), said, given });
     }
     let limits = said.within(given).ok_or_else(|| RunError::Argument {
-        argument: "limits of processes, descriptors and lanes".to_owned(),
+        argument: "limits of processes and descriptors".to_owned(),
         problem: format!(
-            "{} processes with {} descriptors and {} lanes each may need {needed} descriptors, and the operating system gives {given}",
-            said.processes, said.process.descriptors, said.process.lanes
+            "{} processes with {} descriptors each for what they share may need {needed} descriptors, and the operating system gives {given}",
+            said.processes, said.process.descriptors
         ),
         remedy: "lower one of them, or raise the hard limit of open files (LimitNOFILE=, ulimit -Hn)".to_owned(),
     })?;

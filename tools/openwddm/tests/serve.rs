@@ -182,8 +182,8 @@ fn the_daemon_keeps_the_limits_of_its_configuration_and_says_who_is_over_them() 
     let printed = openwddm(&["serve", "--write-config"]).output().expect("the binary starts");
     assert_eq!(printed.status.code(), Some(0));
     let text = String::from_utf8(printed.stdout).expect("text");
-    assert!(text.contains("descriptors = 4096"), "{text}");
-    std::fs::write(&config, text.replace("descriptors = 4096", "descriptors = 20")).expect("a file");
+    assert!(text.contains("\nhandles = 65536"), "{text}");
+    std::fs::write(&config, text.replacen("\nhandles = 65536", "\nhandles = 20", 1)).expect("a file");
     let mut command = openwddm(&["serve", "--config", config.to_str().expect("a path in UTF-8")]);
     command.arg("--socket").arg(&socket).args(["--limit", "process.queued=5000"]);
     let mut daemon = Logged(command.spawn().expect("the binary starts"));
@@ -194,11 +194,11 @@ fn the_daemon_keeps_the_limits_of_its_configuration_and_says_who_is_over_them() 
     }
     let (output, text) = ended(connect(&socket, &["--steps", "1"]));
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("limit of memory files: the process has 20 of 20"), "{text}");
+    assert!(text.contains("limit of handles: the process has 20 of 20"), "{text}");
     daemon.0.kill().expect("it runs");
     let mut log = String::new();
     daemon.0.stderr.take().expect("its log").read_to_string(&mut log).expect("text");
-    for part in ["limit of memory files", "20 of 20", "uid=", "pid=", "CreateAllocation"] {
+    for part in ["limit of handles", "20 of 20", "uid=", "pid=", "process.handles"] {
         assert!(log.contains(part), "{part} is missing in {log}");
     }
 }
@@ -228,7 +228,7 @@ const SMALL: &str = r#"{"format": "residency-reference-string/1", "model": "smal
  "storages": [[1048576, 1], [1048576, 1], [1048576, 1]], "events": [[0, [0], [1]], [1, [1], [2]]]}"#;
 
 #[test]
-fn a_daemon_with_few_descriptors_serves_one_client() {
+fn a_daemon_with_few_descriptors_serves_as_many_clients_as_one_with_many() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("kernel");
     let serve = |files: &str| {
@@ -255,7 +255,7 @@ fn a_daemon_with_few_descriptors_serves_one_client() {
     daemon.0.kill().expect("it runs");
     let mut log = String::new();
     daemon.0.stderr.take().expect("its log").read_to_string(&mut log).expect("text");
-    assert!(log.contains("1 of 64 processes, each with 279 of 4096 memory files"), "{log}");
+    assert!(log.contains("each process may have 64 of 1024 sections and NT handles as descriptors"), "{log}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use kmt_calls::{DoorbellAddress, MappingId, Notification};
 use shared_words::{AddressRange, Memory, ReadOnlyMemory};
 use wddm_types::PAGE_BYTES;
 
-use super::message::{PieceOf, Placed, Push, Said};
+use super::message::{FileOf, PieceOf, Placed, Push, Said};
 use super::packet::{FILES_MAX, PacketError};
 use super::packets::{MESSAGE_MAX, Packets};
 use crate::{CpuMapping, DoorbellPage, NoAddresses, Piece, tell};
@@ -35,6 +35,8 @@ struct Heard {
     /// Why this process ended the stream itself. None: its kernel did.
     given_up: Option<String>,
     pages: BTreeMap<u64, Page>,
+    /// The files that hold this process's memory, in the order in which they came.
+    arenas: Vec<Arc<Memory>>,
     mappings: BTreeMap<MappingId, Arc<CpuMapping>>,
     /// Those that have come since the kernel was told where such are.
     placed: Vec<Placed>,
@@ -117,18 +119,34 @@ impl Hearing {
     ) -> Result<Option<MappingId>, PacketError> {
         let mut heard = self.heard();
         match push {
-            Push::Page { page, file_bytes, offset, writable } => {
-                let file = only(files)
-                    .ok_or(PacketError::Malformed("a page of words without exactly one descriptor, its file"))?;
-                let page_of = match writable {
-                    true => Page::Writable(Memory::from_file(file, file_bytes)?, offset),
-                    false => Page::ReadOnly(ReadOnlyMemory::from_file(file, file_bytes)?, offset),
+            Push::Arena { file_bytes } => {
+                let file = only(files).ok_or(PacketError::Malformed("an arena without exactly one descriptor"))?;
+                if heard.arenas.len() == ARENAS_MAX {
+                    return Err(PacketError::Malformed("more arenas than any kernel has for a process"));
+                }
+                heard.arenas.push(Memory::from_file(file, file_bytes)?);
+                Ok(None)
+            }
+            Push::Page { page, file, file_bytes, offset, writable } => {
+                let came = only(files)
+                    .ok_or(PacketError::Malformed("a page of words without exactly one descriptor, its file"));
+                let page_of = match (file, writable) {
+                    (FileOf::Arena(number), _) => {
+                        let known = heard.arenas.get(number as usize);
+                        let arena = known.filter(|arena| writable && arena.contains(offset, PAGE_BYTES));
+                        Page::Writable(Arc::clone(arena.ok_or(PacketError::Malformed("a page of no arena"))?), offset)
+                    }
+                    (FileOf::Message(_), true) => Page::Writable(Memory::from_file(came?, file_bytes)?, offset),
+                    (FileOf::Message(_), false) => {
+                        Page::ReadOnly(ReadOnlyMemory::from_file(came?, file_bytes)?, offset)
+                    }
                 };
                 heard.pages.insert(page, page_of);
                 Ok(None)
             }
             Push::Shows { mapping, size_bytes, files: sizes, pieces, complete } => {
-                heard.parts.extend(parts_of(files, &sizes, pieces)?);
+                let parts = parts_of(&heard.arenas, files, &sizes, pieces)?;
+                heard.parts.extend(parts);
                 if !complete {
                     return Ok(None);
                 }
@@ -240,15 +258,24 @@ fn only(files: Vec<OwnedFd>) -> Option<OwnedFd> {
     <[OwnedFd; 1]>::try_from(files).ok().map(|[file]| file)
 }
 
-/// The parts that a message shows, each of one of the files that came with it.
-fn parts_of(files: Vec<OwnedFd>, sizes: &[u64], pieces: Vec<PieceOf>) -> Result<Vec<Piece>, PacketError> {
+/// The parts that a message shows, each of an arena or of one of the files that came with it.
+fn parts_of(
+    arenas: &[Arc<Memory>],
+    files: Vec<OwnedFd>,
+    sizes: &[u64],
+    pieces: Vec<PieceOf>,
+) -> Result<Vec<Piece>, PacketError> {
     if sizes.len() != files.len() {
         return Err(PacketError::Malformed("files without sizes"));
     }
     let received = files.into_iter().zip(sizes).map(|(file, bytes)| Memory::from_file(file, *bytes));
     let memories = received.collect::<Result<Vec<_>, _>>()?;
     let part = |PieceOf { file, offset, bytes }| {
-        let memory = memories.get(file as usize).filter(|memory| memory.contains(offset, bytes));
+        let known = match file {
+            FileOf::Message(place) => memories.get(place as usize),
+            FileOf::Arena(number) => arenas.get(number as usize),
+        };
+        let memory = known.filter(|memory| memory.contains(offset, bytes));
         let memory = memory.ok_or(PacketError::Malformed("a part of no file"))?;
         Ok(Piece { memory: Arc::clone(memory), offset, bytes })
     };
@@ -285,6 +312,9 @@ fn shown(size_bytes: u64, pieces: Vec<Piece>) -> CpuMapping {
         Err(error) => CpuMapping::new(size_bytes, pieces, None, NoAddresses::System(error.to_string())),
     }
 }
+
+/// Most arenas of a process: one of system memory to write and one to read, and one of each adapter's own.
+const ARENAS_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests;

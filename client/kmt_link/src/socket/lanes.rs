@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
     use crate::socket::hearing::listen;
-    use crate::socket::message::{PieceOf, Push};
+    use crate::socket::message::{FileOf, PieceOf, Push};
 
     #[test]
     fn where_a_mapping_is_the_next_request_tells_and_no_other() {
@@ -130,7 +130,7 @@ mod tests {
         let memory = Memory::reserve_file(PAGE_BYTES).expect("a page");
         let file = memory.lend(&[(0, PAGE_BYTES)], ClientAccess::ReadWrite).expect("its file");
         for mapping in [1, 2].map(MappingId) {
-            let pieces = vec![PieceOf { file: 0, offset: 0, bytes: PAGE_BYTES }];
+            let pieces = vec![PieceOf { file: FileOf::Message(0), offset: 0, bytes: PAGE_BYTES }];
             let files = vec![PAGE_BYTES];
             let shows = Push::Shows { mapping, size_bytes: PAGE_BYTES, files, pieces, complete: true };
             theirs.send(&encode(&shows, Vec::new()), &[file.as_fd()]).expect("it hears");

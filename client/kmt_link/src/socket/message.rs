@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
 
 /// The version of everything here and of the calls; a kernel speaks one.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 /// The first message on a connection to a kernel, with the other end of what becomes the stream; and, if the operating system holds stores
 /// here, that by which the kernel can have them held ([`shared_words::StoresElsewhere`]).
@@ -116,11 +116,20 @@ pub struct Told {
     pub response: Response,
 }
 
-/// Consecutive bytes of a file that comes with the message.
+/// A file in which the kernel shows a process memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FileOf {
+    /// One that comes with the message, by its place among those.
+    Message(u32),
+    /// One that the process has kept: the number of the [`Push::Arena`] that it came with, from 0 on.
+    Arena(u32),
+}
+
+/// Consecutive bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PieceOf {
-    /// The file, by its place among those of the message.
-    pub file: u32,
+    /// The file.
+    pub file: FileOf,
     /// First byte in it.
     pub offset: u64,
     /// How many.
@@ -130,11 +139,18 @@ pub struct PieceOf {
 /// The kernel's message on the stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Push {
-    /// The process may map a page of words of system memory, in the file that comes with this.
+    /// An arena of the process, in the file that comes with this: pages of it are named later, for as long as the process lives.
+    Arena {
+        /// Bytes of the file.
+        file_bytes: u64,
+    },
+    /// The process may map a page of words of system memory.
     Page {
         /// The page's number, which addresses of words tell.
         page: u64,
-        /// Bytes of the file.
+        /// The file: the only one that comes with this, or an arena.
+        file: FileOf,
+        /// Bytes of a file that comes with this.
         file_bytes: u64,
         /// Where in it the page begins.
         offset: u64,

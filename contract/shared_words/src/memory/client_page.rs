@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::lent::{ClientAccess, LentFile};
+use super::lent_file::{ClientAccess, LentFile};
 use super::{Memory, MemoryError};
 use crate::word::Word;
 

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use rustix::fs::fallocate;
 use rustix::io::Errno;
 
-use super::lent::{ClientAccess, HOLE, LentFile, LentPages, forget};
+use super::lent::{LentPages, forget};
+use super::lent_file::{HOLE, LentFile};
 use super::{Memory, MemoryError};
 use crate::faults::Faults;
 
@@ -25,38 +26,44 @@ impl Memory {
         self.file.is_some() && Faults::open().is_ok()
     }
 
-    /// Puts pages of one new file in place of these runs (offset, bytes), one after the other in the file, with what they hold. Their
+    /// Puts pages of an arena of content in place of these runs (offset, bytes), with what they hold, wherever the arena has room. Its
     /// client may store there.
     ///
     /// # Errors
-    /// When the operating system refuses file or mapping. The runs are taken back then; one that the operating system refuses to take
-    /// back stays lent, in a file that no client is given.
+    /// When the arena has no room for so much (`ENOSPC`), or the operating system refuses a mapping. The runs are taken back then; what
+    /// the operating system refuses to copy back is lost.
     ///
     /// # Panics
-    /// When [`Memory::lends_content`] says no, there is no run, or one is not whole pages of this memory, or is lent.
-    pub fn lend_content(&self, runs: &[(u64, u64)]) -> Result<Arc<LentFile>, MemoryError> {
+    /// When [`Memory::lends_content`] says no, the file is no arena of content, or a run is not whole pages of this memory, or is lent.
+    pub fn lend_content(&self, arena: &Arc<LentFile>, runs: &[(u64, u64)]) -> Result<(), MemoryError> {
         let bytes = runs.iter().map(|(_, bytes)| bytes).sum();
-        assert!(bytes > 0, "a file has pages");
         let whole = self.file.as_ref().expect("a memory file lends content");
         let refused = |source| MemoryError { bytes, source };
-        let file = LentFile::new(bytes, ClientAccess::ReadWrite).map_err(refused)?;
-        file.seal().map_err(refused)?;
-        let (file, mut at) = (Arc::new(file), 0);
-        for (number, &(offset, bytes)) in runs.iter().enumerate() {
-            self.assert_pages((offset, bytes));
-            assert!(self.lent_in(offset, bytes).is_empty(), "{bytes:#x} bytes at {offset:#x} are lent already");
-            if let Err(source) = self.replace(offset, bytes, &file.file, at) {
-                for &(offset, bytes) in &runs[..number] {
-                    // A run that the operating system refuses to take back stays lent, in a file that no client is given.
-                    let _ = self.take_content_back(offset, bytes);
+        for run in runs {
+            self.assert_pages(*run);
+            assert!(self.lent_in(run.0, run.1).is_empty(), "{:#x} bytes at {:#x} are lent already", run.1, run.0);
+        }
+        self.check_room(runs.len()).map_err(refused)?;
+        let room = arena.take_room(bytes).map_err(refused)?;
+        let parts = parted(runs, &room);
+        for (number, &(offset, bytes, at)) in parts.iter().enumerate() {
+            if let Err(source) = self.replace(offset, bytes, &arena.file, at) {
+                for &(offset, bytes, _) in &parts[..number] {
+                    if self.take_content_back(offset, bytes).is_err() {
+                        // PANIC: going on would show the process the content of the frames' next owner.
+                        self.take_back(offset, bytes).expect("a mapping of ours in place of another");
+                    }
+                }
+                for &(_, bytes, at) in &parts[number..] {
+                    let _ = fallocate(&arena.file, HOLE, at, bytes);
+                    arena.give_room_back(at, bytes);
                 }
                 return Err(refused(source));
             }
             let _ = fallocate(whole, HOLE, offset, bytes);
-            self.note_lent(LentPages { file: Arc::clone(&file), file_offset: at, offset, bytes });
-            at += bytes;
+            self.note_lent(LentPages { file: Arc::clone(arena), file_offset: at, offset, bytes });
         }
-        Ok(file)
+        Ok(())
     }
 
     /// Puts pages of this memory's own in place of the lent ones among these bytes, with what they hold. The client's mappings reach this
@@ -116,6 +123,23 @@ impl Memory {
     }
 }
 
+/// Runs (offset, bytes) cut to the pieces of room (place, bytes) that they go to, one after the other: (offset, bytes, place).
+fn parted(runs: &[(u64, u64)], room: &[(u64, u64)]) -> Vec<(u64, u64, u64)> {
+    let mut parts = Vec::new();
+    let (mut room, mut left) = (room.iter().copied(), (0, 0));
+    for &(mut offset, mut bytes) in runs {
+        while bytes > 0 {
+            if left.1 == 0 {
+                left = room.next().expect("there is room for all runs");
+            }
+            let some = bytes.min(left.1);
+            parts.push((offset, some, left.0));
+            (offset, bytes, left) = (offset + some, bytes - some, (left.0 + some, left.1 - some));
+        }
+    }
+    parts
+}
+
 #[cfg(test)]
 mod write_tests;
 
@@ -140,12 +164,13 @@ mod tests {
         let racers = Racers::start(2, move |thread, count| {
             stored.word(4096 + (count * 7 + thread) % WORDS * 8).fetch_add(1, Ordering::Relaxed);
         });
+        let arena = LentFile::arena_of_content(&memory).expect("a descriptor");
+        let received = arena.as_fd().try_clone_to_owned().expect("a descriptor");
+        let theirs = Memory::from_file(received, arena.bytes()).expect("a mapping");
         let mut by_client = 0;
         for _ in 0..500 {
             // In the file the runs lie the other way round.
-            let file = memory.lend_content(&[(2 * 4096, 3 * 4096), (4096, 4096)]).expect("a file");
-            let received = file.as_fd().try_clone_to_owned().expect("a descriptor");
-            let theirs = Memory::from_file(received, file.bytes()).expect("a mapping");
+            memory.lend_content(&arena, &[(2 * 4096, 3 * 4096), (4096, 4096)]).expect("room");
             for word in 0..WORDS {
                 theirs.word(word * 8).fetch_add(1, Ordering::Relaxed);
             }
@@ -163,9 +188,10 @@ mod tests {
     fn what_is_beside_lent_pages_is_in_no_file() {
         let memory = Memory::reserve_file(8 * 4096).expect("a memory file");
         memory.store_words(0, 8 * 512, |word| word + 1);
-        let file = memory.lend_content(&[(4096, 4096), (3 * 4096, 4096)]).expect("a file");
-        let theirs = Memory::from_file(file.as_fd().try_clone_to_owned().unwrap(), file.bytes()).expect("a mapping");
-        assert_eq!(theirs.bytes(), 2 * 4096);
+        let arena = LentFile::arena_of_content(&memory).expect("a descriptor");
+        memory.lend_content(&arena, &[(4096, 4096), (3 * 4096, 4096)]).expect("room");
+        let theirs = Memory::from_file(arena.as_fd().try_clone_to_owned().unwrap(), arena.bytes()).expect("a mapping");
+        assert_eq!(theirs.scan_words(2 * 4096, theirs.bytes() / 8 - 1024, |_, word| word == 0), None);
         let expected = |word: u64| word % 512 + if word < 512 { 512 } else { 3 * 512 } + 1;
         assert_eq!(theirs.scan_words(0, 1024, |word, found| found == expected(word)), None);
         theirs.fill(0, 4096, 7);
@@ -182,7 +208,8 @@ mod tests {
     #[should_panic(expected = "lent already")]
     fn pages_are_lent_once() {
         let memory = Memory::reserve_file(2 * 4096).expect("a memory file");
-        memory.lend_content(&[(0, 4096)]).expect("a file");
-        let _ = memory.lend_content(&[(0, 8192)]);
+        let arena = LentFile::arena_of_content(&memory).expect("a descriptor");
+        memory.lend_content(&arena, &[(0, 4096)]).expect("room");
+        let _ = memory.lend_content(&arena, &[(0, 8192)]);
     }
 }

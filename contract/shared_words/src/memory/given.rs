@@ -14,7 +14,8 @@ use std::sync::Arc;
 use rustix::fs::{MemfdFlags, SealFlags, fallocate, fcntl_get_seals, fstat, memfd_create};
 use rustix::io::Errno;
 
-use super::lent::{HOLE, LentFile, LentPages};
+use super::lent::LentPages;
+use super::lent_file::{HOLE, LentFile};
 use super::{Memory, MemoryError};
 
 /// Why a file is not taken.

@@ -1,9 +1,9 @@
-//! Pages of a memory that a client in another process may map: while they are its, they lie in a memory file of their own, at the
-//! addresses where they always were. The host that gives memory to clients decides which; this file does not.
+//! Pages of a memory that a client in another process may map: while they are its, they lie in a memory file of their own, or in one that
+//! only this client has (`arena`), at the addresses where they always were. The host that gives memory to clients decides which; this file does not.
 //!
 //! # The law of this boundary
-//! - **A client gets a file.** Each holder of its descriptor can map all of it, so it holds these pages and no other. The memory itself,
-//!   and the file behind it where there is one, are never handed out.
+//! - **A client gets a file.** Each holder of its descriptor can map all of it, so it holds these pages and no other, or no other
+//!   process's. The memory itself, and the file behind it where there is one, are never handed out.
 //! - **Lent pages are fresh.** Their old content is gone, and they are zero. So pages are lent when no party needs their content and none
 //!   writes there: the caller vouches for that, this file does not check it. A store that is under way meanwhile is lost or not.
 //! - **Addresses stay.** Pages are replaced in one step, and references to words of the memory go on being good.
@@ -12,76 +12,24 @@
 //!   our own mapping is older than that and goes on. What a client does to pages that it may write is as good as a store.
 //! - **Pages taken back are gone for the client.** It still maps the old file, which no other party reads from then on.
 //!
-//! Each run of consecutive pages takes up to two of the process's mappings, and each file one of its descriptors.
+//! Each run of consecutive pages takes up to two of the process's mappings, and each file one of its descriptors; neighbours in an arena
+//! take one together.
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+mod runs;
+
+use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::fallocate;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 
+use super::lent_file::{ClientAccess, HOLE, LentFile, Use};
 use super::{Memory, MemoryError};
-
-/// Takes pages out of a file, which has zeros there then.
-pub(super) const HOLE: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
-
-/// The accesses of a client to pages that it maps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientAccess {
-    /// Look at them.
-    Read,
-    /// Store there, too.
-    ReadWrite,
-}
-
-/// A memory file that holds pages lent to a client.
-#[derive(Debug)]
-pub struct LentFile {
-    pub(super) file: OwnedFd,
-    bytes: u64,
-    access: ClientAccess,
-    /// A process has handed it over ([`super::GivenFile`]): its content stays the process's.
-    is_given: bool,
-}
-
-impl LentFile {
-    /// A file that a process has handed over, of which the first `bytes` are never gone.
-    pub(super) fn given(file: OwnedFd, bytes: u64) -> LentFile {
-        LentFile { file, bytes, access: ClientAccess::ReadWrite, is_given: true }
-    }
-
-    /// Size in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// The accesses that its seals allow.
-    pub fn access(&self) -> ClientAccess {
-        self.access
-    }
-
-    /// A file of this size, not sealed yet.
-    pub(super) fn new(bytes: u64, access: ClientAccess) -> rustix::io::Result<LentFile> {
-        let file = memfd_create("openwddm-lent", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&file, bytes)?;
-        Ok(LentFile { file, bytes, access, is_given: false })
-    }
-
-    pub(super) fn seal(&self) -> rustix::io::Result<()> {
-        let mut seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-        seals.set(SealFlags::FUTURE_WRITE, self.access == ClientAccess::Read);
-        fcntl_add_seals(&self.file, seals)
-    }
-}
-
-impl AsFd for LentFile {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
-    }
-}
+use crate::program_map::mappings_max;
+use runs::Runs;
 
 /// Consecutive pages that are lent, and where in their file they lie.
 #[derive(Clone, Debug)]
@@ -112,44 +60,29 @@ pub(crate) enum Backing {
     Lent(Arc<LentFile>),
 }
 
-/// The pages of a memory that are lent, by their offset. Locked while mappings are changed, never while memory is read or written.
+/// The pages of a memory that are lent. Locked while mappings are changed, never while memory is read or written.
 #[derive(Default)]
 pub(super) struct Lent {
-    pages: Mutex<BTreeMap<u64, LentPages>>,
+    runs: Mutex<Runs>,
+    /// An arena has lost its pages, and nothing has asked since.
+    has_lost: AtomicBool,
+    /// The mappings that this process may have, as a test says.
+    #[cfg(test)]
+    pub(super) mappings_max: std::sync::OnceLock<usize>,
 }
 
 impl Lent {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, LentPages>> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Runs> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// Cuts `offset..offset + bytes` out of what is lent; answers what that was.
-fn cut(lent: &mut BTreeMap<u64, LentPages>, offset: u64, bytes: u64) -> Vec<LentPages> {
-    let end = offset + bytes;
-    let first = lent.range(..=offset).next_back().map_or(offset, |(first, _)| *first);
-    let met: Vec<u64> =
-        lent.range(first..end).filter(|(_, pages)| pages.offset + pages.bytes > offset).map(|(at, _)| *at).collect();
-    let mut out = Vec::new();
-    for at in met {
-        let pages = lent.remove(&at).expect("it was just found");
-        let (low, high) = (pages.offset.max(offset), (pages.offset + pages.bytes).min(end));
-        for (from, to) in [(pages.offset, low), (high, pages.offset + pages.bytes)] {
-            if from < to {
-                lent.insert(from, part(&pages, from, to));
-            }
+    /// Most mappings of this process.
+    fn mappings_max(&self) -> usize {
+        #[cfg(test)]
+        if let Some(most) = self.mappings_max.get() {
+            return *most;
         }
-        out.push(part(&pages, low, high));
-    }
-    out
-}
-
-fn part(pages: &LentPages, from: u64, to: u64) -> LentPages {
-    LentPages {
-        file: Arc::clone(&pages.file),
-        file_offset: pages.file_offset + (from - pages.offset),
-        offset: from,
-        bytes: to - from,
+        mappings_max()
     }
 }
 
@@ -167,11 +100,12 @@ impl Memory {
         assert!(bytes > 0, "a file has pages");
         runs.iter().for_each(|run| self.assert_pages(*run));
         let refused = |source| MemoryError { bytes, source };
+        self.check_room(runs.len()).map_err(refused)?;
         let mut lent = self.lent.lock();
         let result = LentFile::new(bytes, access).and_then(|file| {
             let mut at = 0;
             for &(offset, bytes) in runs {
-                forget(cut(&mut lent, offset, bytes));
+                forget(lent.cut(offset, bytes));
                 self.map_file(offset, bytes, &file.file, at)?;
                 at += bytes;
             }
@@ -183,7 +117,7 @@ impl Memory {
             Ok(file) => file,
             Err(error) => {
                 for &(offset, bytes) in runs {
-                    forget(cut(&mut lent, offset, bytes));
+                    forget(lent.cut(offset, bytes));
                     self.map_own(offset, bytes).map_err(refused)?;
                 }
                 return Err(refused(error));
@@ -193,7 +127,7 @@ impl Memory {
         for &(offset, bytes) in runs {
             // The memory shows no more of its own file there: the pages go.
             let _ = self.file.as_ref().map(|own| fallocate(own, HOLE, offset, bytes));
-            lent.insert(offset, LentPages { file: Arc::clone(&file), file_offset: at, offset, bytes });
+            lent.insert(LentPages { file: Arc::clone(&file), file_offset: at, offset, bytes });
             at += bytes;
         }
         Ok(file)
@@ -222,10 +156,11 @@ impl Memory {
     pub fn detach(&self, offset: u64, bytes: u64) -> Result<DetachedPages, MemoryError> {
         self.assert_pages((offset, bytes));
         let (mut lent, mut detached) = (self.lent.lock(), DetachedPages(Vec::new()));
-        for pages in cut(&mut lent, offset, bytes) {
+        self.make_room(&mut lent)?;
+        for pages in lent.cut(offset, bytes) {
             if let Err(source) = self.map_own(pages.offset, pages.bytes) {
                 let bytes = pages.bytes;
-                lent.insert(pages.offset, pages);
+                lent.insert(pages);
                 return Err(MemoryError { bytes, source });
             }
             detached.0.push(pages);
@@ -233,11 +168,14 @@ impl Memory {
         Ok(detached)
     }
 
+    /// Whether an arena has lost all its pages ([`LentFile::is_lost`]) since this was asked last.
+    pub fn has_lost_an_arena(&self) -> bool {
+        self.lent.has_lost.load(Ordering::Relaxed) && self.lent.has_lost.swap(false, Ordering::AcqRel)
+    }
+
     /// The consecutive lent pages that the byte at `offset` is among; `None`: it is not lent.
     pub fn lent_at(&self, offset: u64) -> Option<LentPages> {
-        let lent = self.lent.lock();
-        let (_, pages) = lent.range(..=offset).next_back()?;
-        (offset < pages.offset + pages.bytes).then(|| pages.clone())
+        self.lent.lock().at(offset).cloned()
     }
 
     /// The lent pages that these bytes are, in order; `None`: not all of them are lent.
@@ -255,24 +193,43 @@ impl Memory {
 
     /// The parts of these bytes that are lent.
     pub(super) fn lent_in(&self, offset: u64, bytes: u64) -> Vec<LentPages> {
-        let lent = self.lent.lock();
-        let first = lent.range(..=offset).next_back().map_or(offset, |(first, _)| *first);
-        let within = lent.range(first..offset + bytes).map(|(_, pages)| pages);
-        let end = |pages: &LentPages| pages.offset + pages.bytes;
-        within
-            .filter(|pages| end(pages) > offset)
-            .map(|p| part(p, p.offset.max(offset), end(p).min(offset + bytes)))
-            .collect()
+        self.lent.lock().within(offset, bytes)
     }
 
     /// Notes that pages are lent from now on.
     pub(super) fn note_lent(&self, pages: LentPages) {
-        self.lent.lock().insert(pages.offset, pages);
+        self.lent.lock().insert(pages);
+    }
+
+    /// Whether this process may have mappings for so many more runs of lent pages: a quarter of those that the operating system allows,
+    /// each between pages of this memory's own, so that half of all are in use then.
+    pub(super) fn check_room(&self, runs: usize) -> rustix::io::Result<()> {
+        let fits = self.lent.lock().len() + runs <= self.lent.mappings_max() / 4;
+        if fits { Ok(()) } else { Err(rustix::io::Errno::NOMEM) }
+    }
+
+    /// Pages of a run are about to be taken back, which may leave two runs of one, and that must not fail: their next owner would share
+    /// them. Where three quarters of this process's mappings are used for lent pages, the arena that is most scattered loses all its
+    /// pages, whatever they hold. Its process ends; no other notices.
+    fn make_room(&self, lent: &mut Runs) -> Result<(), MemoryError> {
+        if lent.len() < self.lent.mappings_max() / 8 * 3 {
+            return Ok(());
+        }
+        let Some((arena, runs)) = lent.take_most_scattered() else { return Ok(()) };
+        arena.lose();
+        self.lent.has_lost.store(true, Ordering::Release);
+        for run in runs {
+            // One mapping in place of exactly another.
+            let own = self.map_own(run.offset, run.bytes);
+            own.map_err(|source| MemoryError { bytes: run.bytes, source })?;
+            forget(vec![run]);
+        }
+        Ok(())
     }
 
     /// Notes that none of these bytes is lent any more; returns the pages that were.
     pub(super) fn cut_lent(&self, offset: u64, bytes: u64) -> Vec<LentPages> {
-        cut(&mut self.lent.lock(), offset, bytes)
+        self.lent.lock().cut(offset, bytes)
     }
 
     /// The files in which these bytes lie, in order: each part with its offset there and its size.
@@ -281,14 +238,12 @@ impl Memory {
         let lent = self.lent.lock();
         let mut parts = Vec::new();
         while at < end {
-            let found =
-                lent.range(..=at).next_back().map(|(_, pages)| pages).filter(|pages| at < pages.offset + pages.bytes);
-            let (backing, from, stop) = match found {
+            let (backing, from, stop) = match lent.at(at) {
                 Some(pages) => {
                     let from = pages.file_offset + (at - pages.offset);
                     (Backing::Lent(Arc::clone(&pages.file)), from, pages.offset + pages.bytes)
                 }
-                None => (Backing::Own, at, lent.range(at..).next().map_or(end, |(next, _)| *next)),
+                None => (Backing::Own, at, lent.next(at).unwrap_or(end)),
             };
             let stop = stop.min(end);
             parts.push((backing, from, stop - at));
@@ -333,7 +288,7 @@ impl Memory {
     }
 
     /// Puts zero pages of this memory's own there.
-    fn map_own(&self, offset: u64, bytes: u64) -> rustix::io::Result<()> {
+    pub(super) fn map_own(&self, offset: u64, bytes: u64) -> rustix::io::Result<()> {
         if let Some(file) = &self.file {
             fallocate(file, HOLE, offset, bytes)?;
             return self.map_file(offset, bytes, file, offset);
@@ -352,9 +307,11 @@ impl Memory {
 /// Frees the memory of pages that are lent no more. A file that may only be read cannot lose pages: its memory goes when the last process
 /// has closed and unmapped it. Nor does one lose any that a process has handed over: it is the process's.
 pub(super) fn forget(lent: Vec<LentPages>) {
-    let is_ours = |pages: &&LentPages| pages.file.access == ClientAccess::ReadWrite && !pages.file.is_given;
+    let is_ours =
+        |pages: &&LentPages| pages.file.access() == ClientAccess::ReadWrite && !matches!(pages.file.used, Use::Given);
     for pages in lent.iter().filter(is_ours) {
         let _ = fallocate(&pages.file.file, HOLE, pages.file_offset, pages.bytes);
+        pages.file.give_room_back(pages.file_offset, pages.bytes);
     }
 }
 

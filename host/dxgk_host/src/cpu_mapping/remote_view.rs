@@ -1,4 +1,4 @@
-//! A locked allocation as a process elsewhere sees it. The process has the allocation's system pages in files, for the allocation's life; the
+//! A locked allocation as a process elsewhere sees it. The process has the allocation's system pages in its arena, for the allocation's life; the
 //! kernel decides when the host lends it pages of a device's memory, with their content, and when the host takes them back.
 //!
 //! # The law of this boundary
@@ -21,6 +21,7 @@ use kmt_calls::MappingId;
 use kmt_link::Piece;
 use shared_words::{DetachedPages, LentPages, Memory};
 
+use crate::arenas::ProcessArenas;
 use crate::remote_process::{FilePiece, RemoteProcess};
 
 /// Consecutive bytes of a device's memory.
@@ -34,6 +35,7 @@ struct Part {
 /// A view of a process elsewhere.
 pub(super) struct RemoteView {
     pub process: Arc<dyn RemoteProcess>,
+    pub arenas: Arc<ProcessArenas>,
     size_bytes: u64,
     /// The parts of a device's memory that it shows, or is about to show.
     local: Vec<Part>,
@@ -57,9 +59,9 @@ struct Asked {
 }
 
 impl RemoteView {
-    pub fn new(process: Arc<dyn RemoteProcess>, size_bytes: u64) -> RemoteView {
+    pub fn new(process: Arc<dyn RemoteProcess>, arenas: Arc<ProcessArenas>, size_bytes: u64) -> RemoteView {
         let (asked, passed, closed) = (VecDeque::new(), Vec::new(), None);
-        RemoteView { process, size_bytes, local: Vec::new(), told: false, asked, passed, closed, moving: false }
+        RemoteView { process, arenas, size_bytes, local: Vec::new(), told: false, asked, passed, closed, moving: false }
     }
 
     /// Asks the process to let no store through, which it will answer; a process that has unlocked it is not asked.
@@ -86,7 +88,8 @@ impl RemoteView {
             return None;
         }
         self.moving = true;
-        Some(Order { mapping, number, what: What::Show { takes, lends, pieces } })
+        let arenas = Arc::clone(&self.arenas);
+        Some(Order { mapping, number, what: What::Show { takes, lends, pieces, arenas } })
     }
 
     /// Its content passes through these pieces and moves on. Returns the order to take back the parts that it shows no longer; the host lends
@@ -172,7 +175,7 @@ pub(crate) struct Order {
 }
 
 enum What {
-    Show { takes: Vec<Part>, lends: Vec<Part>, pieces: Vec<Piece> },
+    Show { takes: Vec<Part>, lends: Vec<Part>, pieces: Vec<Piece>, arenas: Arc<ProcessArenas> },
     Pass(Vec<Part>),
     Leave(Vec<Part>),
 }
@@ -199,9 +202,9 @@ impl Order {
     pub fn carry_out(self) -> Moved {
         let Order { mapping, number, what } = self;
         let outcome = match what {
-            What::Show { takes, lends, pieces } => {
+            What::Show { takes, lends, pieces, arenas } => {
                 let old = takes.iter().map(detach).collect();
-                Outcome::Shows(lend(&lends).and_then(|()| files(&pieces)), old)
+                Outcome::Shows(lend(&lends, &arenas).and_then(|()| files(&pieces, &arenas)), old)
             }
             What::Pass(takes) => Outcome::Passed(takes.iter().map(detach).collect()),
             What::Leave(parts) => {
@@ -221,22 +224,26 @@ impl Order {
     }
 }
 
-/// The files that pieces lie in, in order.
-pub(super) fn files(pieces: &[Piece]) -> Result<Vec<FilePiece>, String> {
+/// The files that pieces lie in, in order, for the process of these arenas.
+pub(super) fn files(pieces: &[Piece], arenas: &ProcessArenas) -> Result<Vec<FilePiece>, String> {
     let mut files = Vec::new();
     for Piece { memory, offset, bytes } in pieces {
         let lent = memory.lent(*offset, *bytes).ok_or("there was no file for memory that it has locked")?;
+        if !lent.iter().all(|part| arenas.may_have(&part.file)) {
+            return Err("memory that it has locked lies among another process's".into());
+        }
         let piece = |part: LentPages| FilePiece { file: part.file, offset: part.file_offset, bytes: part.bytes };
         files.extend(lent.into_iter().map(piece));
     }
     Ok(files)
 }
 
-/// Lends parts, those of one memory in one file.
-fn lend(parts: &[Part]) -> Result<(), String> {
+/// Lends parts of devices' memory to the process of these arenas.
+fn lend(parts: &[Part], arenas: &ProcessArenas) -> Result<(), String> {
     for same in parts.chunk_by(|one, other| Arc::ptr_eq(&one.memory, &other.memory)) {
         let runs: Vec<(u64, u64)> = same.iter().map(|part| (part.offset, part.bytes)).collect();
-        let lent = same[0].memory.lend_content(&runs);
+        let memory = &same[0].memory;
+        let lent = arenas.local(memory).and_then(|arena| memory.lend_content(&arena, &runs));
         lent.map_err(|error| format!("video memory that it has locked cannot be lent: {error}"))?;
     }
     Ok(())
@@ -287,7 +294,11 @@ fn without(parts: &[Part], others: &[Part]) -> Vec<Part> {
 
 #[cfg(test)]
 mod tests {
+    use wddm_types::ProcessId;
+
     use super::*;
+    use crate::arenas::Arenas;
+    use crate::arenas::tests::Heard;
 
     #[test]
     fn what_is_shown_no_longer_is_what_was_shown_without_what_is() {
@@ -298,5 +309,21 @@ mod tests {
         let left: Vec<_> = without(&old, &new).into_iter().map(|part| (part.offset, part.bytes)).collect();
         assert_eq!(left, [(12, 3), (16, 4), (30, 4), (36, 4), (0, 5)]);
         assert!(without(&old, &old).is_empty() && without(&[], &new).is_empty());
+    }
+
+    #[test]
+    fn a_process_is_told_of_no_page_that_lies_in_another_s_arena() {
+        let system = Memory::reserve_file(4 * 4096).expect("a memory file");
+        let arenas = Arenas::default();
+        let [one, other] = [1, 2].map(|number| {
+            arenas.process_comes(ProcessId(number), Arc::new(Heard::default()), &system);
+            arenas.of(ProcessId(number)).expect("it has come")
+        });
+        system.lend_from(&one.system().expect("a descriptor"), &[(4096, 2 * 4096)]).expect("a mapping");
+        let piece = |offset| [Piece { memory: Arc::clone(&system), offset, bytes: 4096 }];
+        let told = files(&piece(2 * 4096), &one).expect("its own");
+        assert_eq!(told.iter().map(|piece| (piece.offset, piece.bytes)).collect::<Vec<_>>(), [(2 * 4096, 4096)]);
+        assert!(files(&piece(2 * 4096), &other).expect_err("not its own").contains("another process's"));
+        assert!(files(&piece(0), &one).expect_err("not lent").contains("no file"));
     }
 }

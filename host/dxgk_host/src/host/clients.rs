@@ -55,7 +55,9 @@ impl Host {
         if self.traces_fences() {
             speaks.traces(true);
         }
-        state.views.process_elsewhere(process, speaks);
+        self.arenas().process_comes(process, Arc::clone(&speaks), self.system_memory());
+        let arenas = self.arenas().of(process).expect("it has just come");
+        state.views.process_elsewhere(process, speaks, arenas);
         process
     }
 

@@ -30,7 +30,7 @@ impl Host {
         let none_left =
             |error| no_memory(format!("the operating system gives no descriptor for an NT handle: {error}"));
         let pair = Descriptors::pair().map_err(none_left)?;
-        self.hold_sound()?.turn(|machine, cx| machine.keep_nt_handle(cx, process, NtHandleNumber::from_raw(handle)))?;
+        self.hold_sound()?.turn(|machine, _| machine.keep_nt_handle(process, NtHandleNumber::from_raw(handle)))?;
         Ok(descriptors.name(pair, handle))
     }
 

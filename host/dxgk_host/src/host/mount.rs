@@ -13,6 +13,7 @@ use softgpu_kmd::{KmdConfig, Layout, SoftGpuKmd, TableHome};
 use wddm_types::{Luid, PAGE_BYTES, PageRun, Pages};
 
 use super::{HostError, KERNEL_BYTES};
+use crate::arenas::Arenas;
 use crate::config::{AdapterSetup, directory_table_bytes};
 use crate::cpu_cache::StaleCache;
 use crate::cpu_mapping::DeviceBus;
@@ -60,6 +61,7 @@ pub(super) struct SharedParts<'a> {
     /// Processes get files of their own.
     pub isolates: bool,
     pub given: &'a Arc<GivenFiles>,
+    pub arenas: &'a Arc<Arenas>,
     pub cpu_cache: Option<Arc<dyn CpuCache>>,
     /// The devices snoop them.
     pub snoops: bool,
@@ -133,6 +135,7 @@ impl Measured {
         let (system, local) = (Arc::clone(shared.system), reserve(local_bytes)?);
         let lender = Lender {
             system: Arc::clone(&system),
+            arenas: Arc::clone(shared.arenas),
             lends_local: shared.data == DataMode::Stored && local.lends_content(),
         };
         let device = SoftGpu::with_local(config, local, Arc::clone(&system), pin, setup.probe)?;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use dxgk_host::FilePiece;
 use kmt_calls::MappingId;
 use kmt_calls::wire::encode;
-use kmt_link::socket::{FILES_MAX, PacketError, Packets, PieceOf, Placed, Push, Said};
+use kmt_link::socket::{FILES_MAX, FileOf, PacketError, Packets, PieceOf, Placed, Push, Said};
 use rustix::io::Errno;
 use shared_words::{ClientAccess, LentFile, LentPages, StoresElsewhere};
 use wddm_types::PAGE_BYTES;
@@ -59,6 +59,8 @@ struct StreamState {
     mappings: Mappings,
     /// The pages of words that the client has, and their files; this does not keep a file that is not lent any more.
     pages: BTreeMap<u64, Weak<LentFile>>,
+    /// Its arenas, in the order in which it was told of them.
+    arenas: Vec<Arc<LentFile>>,
     /// Nothing more is said, for this reason.
     ended: Option<String>,
 }
@@ -153,8 +155,12 @@ impl Stream {
         }
         let offset = file_offset + (page * PAGE_BYTES - begins);
         let writable = file.access() == ClientAccess::ReadWrite;
-        let push = Push::Page { page, file_bytes: file.bytes(), offset, writable };
-        self.push_locked(&mut state, push, vec![FilePiece { file, offset, bytes: PAGE_BYTES }]);
+        let file_bytes = file.bytes();
+        let (file, files) = match file.is_arena() {
+            true => (self.arena(&mut state, &file), Vec::new()),
+            false => (FileOf::Message(0), vec![FilePiece { file, offset, bytes: PAGE_BYTES }]),
+        };
+        self.push_locked(&mut state, Push::Page { page, file, file_bytes, offset, writable }, files);
     }
 
     /// Notes what a mapping shows, in as many messages as its files need. The client must answer for a mapping that showed something before.
@@ -167,14 +173,19 @@ impl Stream {
         loop {
             let (mut files, mut sizes, mut parts): (Vec<FilePiece>, Vec<u64>, Vec<PieceOf>) = Default::default();
             while let Some(piece) = rest.next_if(|_| files.len() < FILES_MAX && parts.len() < PARTS_MAX) {
-                let known = files.iter().position(|known| Arc::ptr_eq(&known.file, &piece.file));
-                let file = known.unwrap_or_else(|| {
-                    sizes.push(piece.file.bytes());
-                    files.push(piece.clone());
-                    files.len() - 1
-                });
-                // CAST: at most FILES_MAX.
-                parts.push(PieceOf { file: file as u32, offset: piece.offset, bytes: piece.bytes });
+                let file = if piece.file.is_arena() {
+                    self.arena(&mut state, &piece.file)
+                } else {
+                    let known = files.iter().position(|known| Arc::ptr_eq(&known.file, &piece.file));
+                    let place = known.unwrap_or_else(|| {
+                        sizes.push(piece.file.bytes());
+                        files.push(piece.clone());
+                        files.len() - 1
+                    });
+                    // CAST: at most FILES_MAX.
+                    FileOf::Message(place as u32)
+                };
+                parts.push(PieceOf { file, offset: piece.offset, bytes: piece.bytes });
             }
             let complete = rest.peek().is_none();
             let push = Push::Shows { mapping, size_bytes, files: sizes, pieces: parts, complete };
@@ -183,6 +194,20 @@ impl Stream {
                 return;
             }
         }
+    }
+
+    /// The name of an arena of the client's, which is told of it with the first use.
+    fn arena(&self, state: &mut StreamState, file: &Arc<LentFile>) -> FileOf {
+        let known = state.arenas.iter().position(|known| Arc::ptr_eq(known, file));
+        let number = known.unwrap_or_else(|| {
+            let file_bytes = file.bytes();
+            let piece = FilePiece { file: Arc::clone(file), offset: 0, bytes: file_bytes };
+            self.push_locked(state, Push::Arena { file_bytes }, vec![piece]);
+            state.arenas.push(Arc::clone(file));
+            state.arenas.len() - 1
+        });
+        // CAST: one for each adapter, and one for all.
+        FileOf::Arena(number as u32)
     }
 
     /// Notes that no store of the client into a mapping gets through from now on.

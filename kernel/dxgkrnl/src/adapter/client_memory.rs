@@ -3,10 +3,11 @@
 
 use shared_words::ClientAccess;
 use vidmm::{AllocationId, Move, MoveKind};
-use wddm_types::{CpuPlace, CpuRun, PageRun};
+use wddm_types::{CpuPlace, CpuRun, PageRun, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
+use crate::platform::Viewers;
 
 impl Adapter {
     /// Pages that have returned to VidMm's pool are no client's any more. A page's next owner may have come in the call of VidMm that gave the
@@ -19,25 +20,25 @@ impl Adapter {
         }
     }
 
-    /// An allocation of a process has fresh system pages: a process that may lock it sees them while they are its. Nearly every
-    /// allocation can be locked there, visible to the CPU or not (memory §6.3, row 8). The pages hold nothing before their first use: the
-    /// kernel lends them then. Whether they are lent from now on, and zero.
-    pub(super) fn lend_backing(&mut self, cx: &Cx<'_>, allocation: AllocationId) -> bool {
+    /// An allocation that this process has created has fresh system pages. Only its creator may lock it, shared or not, and sees the
+    /// pages while they are the allocation's; nearly every allocation can be locked there, visible to the CPU or not (memory §6.3, row 8).
+    /// The pages hold nothing before their first use: the kernel lends them then. Whether they are lent from now on, and zero.
+    pub(super) fn lend_backing(&mut self, cx: &Cx<'_>, creator: ProcessId, allocation: AllocationId) -> bool {
         if cx.platform(self.index).clients().is_none() {
             return false;
         }
         if self.vidmm.uses_backing(allocation) {
             self.revoke_returned(cx);
-            return self.begin_lending(cx, self.vidmm.backing(allocation));
+            return self.begin_lending(cx, Viewers::One(creator), self.vidmm.backing(allocation));
         }
-        self.memory.cpu_view.note_unused(allocation);
+        self.memory.cpu_view.note_unused(allocation, creator);
         false
     }
 
     /// Provides the system pages of a new allocation: lends them if the allocation uses them from the begin, or else clears them of
     /// another owner's bytes. Freshly lent pages are zero already, and cost nothing until they are touched.
-    pub(super) fn provide_backing(&mut self, cx: &Cx<'_>, allocation: AllocationId) {
-        if !self.lend_backing(cx, allocation) {
+    pub(super) fn provide_backing(&mut self, cx: &Cx<'_>, creator: ProcessId, allocation: AllocationId) {
+        if !self.lend_backing(cx, creator, allocation) {
             self.revoke_returned(cx);
             self.zero(cx, self.vidmm.pages_to_clear(allocation));
         }
@@ -46,11 +47,9 @@ impl Adapter {
     /// The system pages of an allocation are about to be used: copied to, reached by the GPU, shown to the CPU. Whether they are zero,
     /// because they are lent from now on.
     pub(super) fn backing_used(&mut self, cx: &Cx<'_>, allocation: AllocationId) -> bool {
-        if !self.memory.cpu_view.note_used(allocation) {
-            return false;
-        }
+        let Some(creator) = self.memory.cpu_view.note_used(allocation) else { return false };
         self.revoke_returned(cx);
-        self.begin_lending(cx, self.vidmm.backing(allocation))
+        self.begin_lending(cx, Viewers::One(creator), self.vidmm.backing(allocation))
     }
 
     /// The same of what has moved out of the adapter's memory, or is reached where it is. Answers which of it is zero for that.
@@ -67,27 +66,22 @@ impl Adapter {
         zero
     }
 
-    /// Lends system pages that have just been taken for a process. They cease to be its when they return to VidMm's pool. Whether they
-    /// are, and zero.
+    /// Lends the system pages of a section, which have just been taken, to each process that will have it. They cease to be lent when
+    /// they return to VidMm's pool. Whether they are, and zero.
     pub fn lend_system(&mut self, cx: &Cx<'_>, runs: &[PageRun]) -> bool {
         self.revoke_returned(cx);
-        self.begin_lending(cx, runs)
+        self.begin_lending(cx, Viewers::Several, runs)
     }
 
-    fn begin_lending(&self, cx: &Cx<'_>, runs: &[PageRun]) -> bool {
+    fn begin_lending(&self, cx: &Cx<'_>, viewers: Viewers, runs: &[PageRun]) -> bool {
         let clients = cx.platform(self.index).clients().filter(|_| !runs.is_empty());
-        clients.is_some_and(|clients| clients.begins(CpuPlace::System, runs, ClientAccess::ReadWrite))
+        clients.is_some_and(|clients| clients.begins(viewers, CpuPlace::System, runs, ClientAccess::ReadWrite))
     }
 
     /// Whether these are shown to a client by lending it the adapter's own memory.
     pub(super) fn lends(&self, cx: &Cx<'_>, runs: &[CpuRun]) -> bool {
         let own = |run: &CpuRun| matches!(run.place, CpuPlace::Bar | CpuPlace::HostAperture);
         cx.platform(self.index).clients().is_some() && runs.iter().any(own)
-    }
-
-    /// How many files an allocation may need: its backing store's, and another one while it is locked in the adapter's own memory.
-    pub fn files_of_one(&self, cx: &Cx<'_>) -> u64 {
-        1 + u64::from(cx.platform(self.index).clients().is_some_and(|clients| clients.lends_local()))
     }
 
     /// Which of these have given their backing stores up: Reclaim gives them others, with nothing in them.

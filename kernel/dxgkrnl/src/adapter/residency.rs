@@ -173,7 +173,10 @@ impl Adapter {
         let bare = self.without_backing(&allocations);
         let reclaimed = self.vidmm.reclaim_with(self.owners.vidmm_of(device), &allocations, wanted);
         let reclaimed = reclaimed.map_err(|error| from_reclaim(&error))?;
-        bare.into_iter().for_each(|id| _ = self.lend_backing(cx, id));
+        for id in bare {
+            let creator = self.memory.allocations.body_of(id).creator;
+            let _ = self.lend_backing(cx, creator, id);
+        }
         let results: Vec<ReclaimResult> = reclaimed.results.into_iter().map(reclaim_result).collect();
         debug_assert_eq!(results.len(), list.len(), "each that is reclaimed has its answer");
         // CAST: bounded by LIST_MAX.

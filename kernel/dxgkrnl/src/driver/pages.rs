@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use shared_words::ClientAccess;
 use wddm_types::{CpuPlace, PageRun, Pages};
 
-use crate::platform::ClientMemory;
+use crate::platform::{ClientMemory, Viewers};
 
 /// System pages for the kernel's own use: fence words, paging buffers, drivers' rings. First fit; neighbours merge.
 pub struct KernelPages {
@@ -63,9 +63,9 @@ impl KernelPages {
     }
 
     /// Clients may map pages that have just been taken, until they are given back.
-    pub fn show(&mut self, clients: Option<&dyn ClientMemory>, run: PageRun, access: ClientAccess) {
+    pub fn show(&mut self, clients: Option<&dyn ClientMemory>, viewers: Viewers, run: PageRun, access: ClientAccess) {
         if let Some(clients) = clients {
-            clients.begins(CpuPlace::System, &[run], access);
+            clients.begins(viewers, CpuPlace::System, &[run], access);
             self.shown.extend(run.first..run.end());
         }
     }

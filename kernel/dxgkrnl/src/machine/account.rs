@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wddm_types::ProcessId;
 
-use crate::effect::Cx;
 use crate::machine::Machine;
 use crate::quota::{AccountId, Admission, Committed, Kind, Left, Quota, QuotaLeft};
 
@@ -23,11 +22,11 @@ struct Account {
 
 impl Machine {
     /// A process enters its account.
-    pub(crate) fn enter_account(&mut self, cx: &Cx<'_>, process: ProcessId, admission: Admission) {
+    pub(crate) fn enter_account(&mut self, process: ProcessId, admission: Admission) {
         let mut accounts = std::mem::take(&mut self.accounts);
         // The account counts a dead process until what it committed is free.
         accounts.accounts.retain(|_, account| {
-            account.processes.retain(|id| self.has_process(*id) || self.used(cx, *id, Kind::MemoryFiles) > 0);
+            account.processes.retain(|id| self.has_process(*id) || self.has_committed(*id));
             !account.processes.is_empty()
         });
         let Admission { account, together, .. } = admission;
@@ -39,16 +38,16 @@ impl Machine {
     }
 
     /// The quota that a process has left of what a call needs.
-    pub(crate) fn room_of(&self, cx: &Cx<'_>, process: ProcessId, needs: &[Kind]) -> QuotaLeft {
+    pub(crate) fn room_of(&self, process: ProcessId, needs: &[Kind]) -> QuotaLeft {
         let mut room = QuotaLeft::default();
         let Some(admission) = self.processes.get(&process).and_then(|known| known.admission) else { return room };
         let account = self.accounts.accounts.get(&admission.account).expect("it has entered it");
         let left = |kind| {
             let (own, together) = (admission.process.of(kind), account.quota.of(kind));
             let left = |used: u64, limit, of_account| Left { limit, used, of_account };
-            let of_process = (own < u64::MAX).then(|| left(self.used(cx, process, kind), own, None));
+            let of_process = (own < u64::MAX).then(|| left(self.used(process, kind), own, None));
             let of_account = (together < u64::MAX).then(|| {
-                let used = account.processes.iter().map(|process| self.used(cx, *process, kind)).sum();
+                let used = account.processes.iter().map(|process| self.used(*process, kind)).sum();
                 left(used, together, Some(admission.account))
             });
             of_process.into_iter().chain(of_account).min_by_key(Left::left)
@@ -62,7 +61,6 @@ impl Machine {
     /// Whether there may be so much more for a process once what these processes are to give back is back.
     pub(crate) fn fits_behind(
         &self,
-        cx: &Cx<'_>,
         process: ProcessId,
         kind: Kind,
         wanted: u64,
@@ -73,21 +71,24 @@ impl Machine {
         let kept = |process: &ProcessId| {
             let ends = ending.get(process).map_or(0, |ending| match kind {
                 Kind::CommittedBytes => ending.bytes,
-                Kind::MemoryFiles => ending.files,
+                Kind::MemoryFiles => ending.pieces,
                 Kind::Handles | Kind::SyncObjects | Kind::Queued => 0,
             });
-            self.used(cx, *process, kind).saturating_sub(ends)
+            self.used(*process, kind).saturating_sub(ends)
         };
         let fits = |kept: u64, limit: u64| kept.saturating_add(wanted) <= limit;
         fits(kept(&process), admission.process.of(kind))
             && fits(account.processes.iter().map(kept).sum(), account.quota.of(kind))
     }
 
-    fn used(&self, cx: &Cx<'_>, process: ProcessId, kind: Kind) -> u64 {
+    /// Whether memory or a descriptor is left that was made for a process.
+    fn has_committed(&self, process: ProcessId) -> bool {
+        [Kind::CommittedBytes, Kind::MemoryFiles].iter().any(|kind| self.used(process, *kind) > 0)
+    }
+
+    fn used(&self, process: ProcessId, kind: Kind) -> u64 {
         let known = self.processes.get(&process);
-        let on_adapters = self.adapters.iter().map(|adapter| (adapter.committed(), adapter.files_of_one(cx)));
-        let all = on_adapters.chain([(self.sections.committed(), 1)]);
-        let committed = || all.map(|(commitments, files)| (commitments.of(process), files));
+        let in_sections = self.sections.committed().of(process);
         match kind {
             Kind::Handles => {
                 known.map_or(0, |known| (known.handles.len() + known.system_handles.len()) as u64)
@@ -95,11 +96,11 @@ impl Machine {
                     + self.nt_handles.kept_for(process)
             }
             Kind::SyncObjects => known.map_or(0, |known| known.handles.counted() as u64),
-            Kind::CommittedBytes => committed().map(|(committed, _)| committed.bytes).sum(),
-            Kind::MemoryFiles => {
-                let files: u64 = committed().map(|(committed, files)| committed.files * files).sum();
-                files + self.nt_handles.kept_for(process)
+            Kind::CommittedBytes => {
+                let on_adapters: u64 = self.adapters.iter().map(|adapter| adapter.committed().of(process).bytes).sum();
+                on_adapters + in_sections.bytes
             }
+            Kind::MemoryFiles => in_sections.pieces + self.nt_handles.kept_for(process),
             Kind::Queued => self.adapters.iter().map(|adapter| adapter.unfinished_of(process)).sum(),
         }
     }

@@ -27,7 +27,7 @@ impl Machine {
         self.next_process += 1;
         self.processes.insert(id, Process::new(admission));
         if let Some(admission) = admission {
-            self.enter_account(cx, id, admission);
+            self.enter_account(id, admission);
         }
         cx.emit_of_all(Event::ProcessCreated { process: id.0 });
         id
@@ -66,8 +66,8 @@ impl Machine {
     /// `INVALID_HANDLE` when the process has no such NT handle; `INVALID_PARAMETER` when it is of a process; `NO_MEMORY` when the process,
     /// or its account, may have no more descriptors.
     // spec: sync §2.2
-    pub fn keep_nt_handle(&mut self, cx: &Cx<'_>, process: ProcessId, handle: NtHandleNumber) -> Result<(), Refusal> {
-        self.room_of(cx, process, &[Kind::MemoryFiles]).take(Kind::MemoryFiles, 1)?;
+    pub fn keep_nt_handle(&mut self, process: ProcessId, handle: NtHandleNumber) -> Result<(), Refusal> {
+        self.room_of(process, &[Kind::MemoryFiles]).take(Kind::MemoryFiles, 1)?;
         self.nt_handles.keep(process, handle)
     }
 

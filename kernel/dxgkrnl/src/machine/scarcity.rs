@@ -14,7 +14,7 @@ use crate::scarcity::{Lack, Lacking, Waiting};
 
 impl Machine {
     /// Whether pending destructions give back enough of what a call lacks.
-    pub(crate) fn is_coming(&self, cx: &Cx<'_>, from: ProcessId, lacking: &Lacking) -> bool {
+    pub(crate) fn is_coming(&self, from: ProcessId, lacking: &Lacking) -> bool {
         let adapter = &self.adapters[lacking.adapter.0 as usize];
         if adapter.has_stopped() {
             return false;
@@ -30,19 +30,19 @@ impl Machine {
             }
             Lack::Quota(kind, wanted) => {
                 let mut ending: BTreeMap<ProcessId, Committed> = BTreeMap::new();
-                let mut add = |process, bytes, files| {
+                // Allocations lie in no files of their own.
+                let mut add = |process, bytes, pieces| {
                     let of_process = ending.entry(process).or_default();
                     of_process.bytes += bytes;
-                    of_process.files += files;
+                    of_process.pieces += pieces;
                 };
                 for adapter in &self.adapters {
-                    let files = adapter.files_of_one(cx);
-                    adapter.each_ending(|process, bytes| add(process, bytes, files));
+                    adapter.each_ending(|process, bytes| add(process, bytes, 0));
                 }
                 for section in sections.iter().filter_map(|number| self.sections.get(*number)) {
                     add(section.process(), section.size_bytes(), 1);
                 }
-                !ending.is_empty() && self.fits_behind(cx, from, kind, wanted, &ending)
+                !ending.is_empty() && self.fits_behind(from, kind, wanted, &ending)
             }
         }
     }
@@ -77,7 +77,7 @@ impl Machine {
             let mut tried = false;
             for waiting in self.lacking.take() {
                 let stamp = self.adapters[waiting.lacking.adapter.0 as usize].memory_stamp();
-                if waiting.was_seen_so(stamp) || !self.may_go_on(cx, &waiting) {
+                if waiting.was_seen_so(stamp) || !self.may_go_on(&waiting) {
                     self.lacking.go_on(waiting, stamp);
                     continue;
                 }
@@ -96,13 +96,13 @@ impl Machine {
     }
 
     /// Whether a call is to be tried: it fits now, or nothing is coming any more.
-    fn may_go_on(&self, cx: &Cx<'_>, waiting: &Waiting) -> bool {
+    fn may_go_on(&self, waiting: &Waiting) -> bool {
         let fits = match waiting.lacking.lack {
             // A call that did not fit though there were pages enough asks for them in one piece.
             Lack::Pages(wanted) => self.adapters[waiting.lacking.adapter.0 as usize].can_back(wanted),
-            Lack::Quota(kind, wanted) => self.room_of(cx, waiting.from, &[kind]).left(kind) >= wanted,
+            Lack::Quota(kind, wanted) => self.room_of(waiting.from, &[kind]).left(kind) >= wanted,
         };
-        fits || !self.is_coming(cx, waiting.from, &waiting.lacking)
+        fits || !self.is_coming(waiting.from, &waiting.lacking)
     }
 
     /// Sections whose handles are closed and whose allocations are all destroyed.

@@ -22,10 +22,10 @@ pub struct CpuWords {
 }
 
 impl CpuWords {
-    fn new() -> CpuWords {
+    fn new(process: ProcessId) -> CpuWords {
         CpuWords {
-            written: WordPages::new(ClientAccess::ReadWrite),
-            only_read: WordPages::new(ClientAccess::Read),
+            written: WordPages::new(process, ClientAccess::ReadWrite),
+            only_read: WordPages::new(process, ClientAccess::Read),
             mapped_at: 0,
         }
     }
@@ -47,7 +47,7 @@ impl CpuWords {
 impl Synchronization {
     /// A process comes, without words.
     pub fn process_comes(&mut self, process: ProcessId) {
-        let before = self.cpu_words.insert(process, CpuWords::new());
+        let before = self.cpu_words.insert(process, CpuWords::new(process));
         debug_assert!(before.is_none(), "{process:?} is there already");
     }
 

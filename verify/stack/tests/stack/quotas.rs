@@ -125,13 +125,16 @@ fn as_many_bytes_as_the_quota_says() {
 #[test]
 fn as_many_files_as_the_quota_says() {
     let process = alone(Quota { memory_files: 3, ..Quota::NONE });
-    let surfaces = all(2, || process.surface(4096));
-    let section = Section::create(process.gpu.adapter(), PAGE_BYTES).expect("the third");
+    let mut sections = all(3, || Section::create(process.gpu.adapter(), PAGE_BYTES));
     let parts = ["limit of memory files", "3 of 3"];
-    process.refused(|| process.surface(4096), &parts);
     process.refused(|| Section::create(process.gpu.adapter(), PAGE_BYTES), &parts);
-    drop((surfaces, section));
-    all(3, || process.surface(4096));
+    // Allocations have no files of their own.
+    let surfaces = all(40, || process.surface(4096));
+    process.refused(|| Section::create(process.gpu.adapter(), PAGE_BYTES), &parts);
+    sections.pop();
+    sections.push(Section::create(process.gpu.adapter(), PAGE_BYTES).expect("one is free again"));
+    drop((surfaces, sections));
+    all(3, || Section::create(process.gpu.adapter(), PAGE_BYTES));
 }
 
 #[test]

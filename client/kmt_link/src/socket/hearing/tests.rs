@@ -20,7 +20,7 @@ fn a_store_that_is_held_goes_on_when_the_kernel_has_gone() {
         theirs.send(&encode(&push, Vec::new()), files).expect("the process hears");
     };
     let (mapping, size_bytes, pieces) =
-        (MappingId(1), PAGE_BYTES, vec![PieceOf { file: 0, offset: 0, bytes: PAGE_BYTES }]);
+        (MappingId(1), PAGE_BYTES, vec![PieceOf { file: FileOf::Message(0), offset: 0, bytes: PAGE_BYTES }]);
     let shows = Push::Shows { mapping, size_bytes, files: vec![PAGE_BYTES], pieces, complete: true };
     say(shows, &[std::os::fd::AsFd::as_fd(&*file)]);
     say(Push::Protected(mapping), &[]);

@@ -30,13 +30,14 @@ fn write_part([file, from, bytes, at, ..]: [u64; 6]) -> Option<i64> {
 #[test]
 fn content_is_lent_whole_when_the_operating_system_writes_parts() {
     let (memory, mut asked) = (memory(), Vec::new());
+    let file = LentFile::arena_of_content(&memory).expect("a descriptor");
     let answer = |arguments: [u64; 6]| {
         asked.push((arguments[2], arguments[3]));
         // A signal may come first.
         if asked.len() % 3 == 2 { Some(-i64::from(libc::EINTR)) } else { write_part(arguments) }
     };
-    let file =
-        supervised(libc::SYS_pwrite64, answer, || memory.lend_content(&RUNS)).expect("no panic").expect("a file");
+    let lends = supervised(libc::SYS_pwrite64, answer, || memory.lend_content(&file, &RUNS));
+    lends.expect("no panic").expect("room");
     let first = [(4096, 0), (1096, 3000), (1096, 3000)];
     assert_eq!(asked, [&first[..], &[(8192, 4096), (5192, 7096), (5192, 7096), (2192, 10096)]].concat());
     let theirs =
@@ -53,19 +54,20 @@ fn content_is_lent_whole_when_the_operating_system_writes_parts() {
 fn content_stays_where_it_is_when_the_operating_system_writes_no_more() {
     for (answer, source) in [(0, Errno::NOSPC), (-i64::from(libc::EFBIG), Errno::FBIG)] {
         let (memory, mut writes) = (memory(), 0);
+        let arena = LentFile::arena_of_content(&memory).expect("a descriptor");
         // The first run's write goes well, and the first part of the second's.
         let answers = |arguments: [u64; 6]| {
             writes += 1;
             if writes == 4 { Some(answer) } else { write_part(arguments) }
         };
-        let refused = supervised(libc::SYS_pwrite64, answers, || memory.lend_content(&RUNS)).expect("no panic");
+        let refused = supervised(libc::SYS_pwrite64, answers, || memory.lend_content(&arena, &RUNS)).expect("no panic");
         let refused = refused.expect_err("the operating system writes no more");
         assert_eq!((refused.source, refused.bytes), (source, 3 * PAGE));
         assert!((0..8).all(|page| memory.lent_at(page * PAGE).is_none()));
         assert_eq!(memory.scan_words(0, 8 * 512, |word, found| found == word + 1), None);
         // It goes on being written, and lent.
         memory.store_words(0, 8 * 512, |word| word + 2);
-        memory.lend_content(&RUNS).expect("the operating system writes again");
+        memory.lend_content(&arena, &RUNS).expect("the operating system writes again");
         assert_eq!(memory.scan_words(0, 8 * 512, |word, found| found == word + 2), None);
     }
 }
@@ -80,8 +82,9 @@ fn a_memory_without_a_file_lends_no_content() {
 #[test]
 fn neighbours_are_lent_and_taken_back_by_themselves() {
     let memory = memory();
-    let first = memory.lend_content(&[(PAGE, PAGE)]).expect("a file");
-    memory.lend_content(&[(2 * PAGE, PAGE)]).expect("the page behind it is not lent");
+    let first = LentFile::arena_of_content(&memory).expect("a descriptor");
+    memory.lend_content(&first, &[(PAGE, PAGE)]).expect("room");
+    memory.lend_content(&first, &[(2 * PAGE, PAGE)]).expect("the page behind it is not lent");
     memory.take_content_back(2 * PAGE, 2 * PAGE).expect("the one that is lent");
     memory.take_content_back(2 * PAGE, PAGE).expect("there is none");
     let lent = memory.lent_at(PAGE).expect("it is still lent");

@@ -23,7 +23,7 @@ impl Adapter {
         infos: &[ddi::AllocationInfo],
         existing: Vec<Existing>,
     ) -> Result<Vec<(AllocationId, Option<SectionNumber>)>, NotCreated> {
-        let owner = self.owners.vidmm_of(device);
+        let (owner, creator) = (self.owners.vidmm_of(device), self.owners.process_of(device));
         let mut wanted = Vec::with_capacity(infos.len());
         let mut sections = Vec::with_capacity(infos.len());
         for ((info, request), existing) in infos.iter().zip(requests).zip(existing) {
@@ -46,18 +46,17 @@ impl Adapter {
         }
         let checked = self.vidmm.check_allocations(&wanted);
         checked.map_err(|error| self.told_apart(from_allocation(&error), wanted.iter().map(|(info, _)| info)))?;
-        let fresh = || wanted.iter().filter(|(_, origin)| origin.existing.is_none());
+        let fresh = wanted.iter().filter(|(_, origin)| origin.existing.is_none());
         // VidMm rounds the sizes that it has checked to pages.
-        let bytes = fresh().map(|(info, _)| info.size_bytes.next_multiple_of(PAGE_BYTES)).sum();
-        let files = fresh().count() as u64 * self.files_of_one(cx);
-        self.memory.committing.may_commit(bytes, files)?;
+        let bytes = fresh.map(|(info, _)| info.size_bytes.next_multiple_of(PAGE_BYTES)).sum();
+        self.memory.committing.may_commit(bytes)?;
         let mut placed: Vec<(AllocationId, Option<SectionNumber>)> = Vec::with_capacity(infos.len());
         for ((info, origin), section) in wanted.into_iter().zip(sections) {
             match self.vidmm.create_allocation_from(owner, info, origin) {
                 Ok(id) => {
                     // Memory that existed has been lent as what it is.
                     if section.is_none() {
-                        self.provide_backing(cx, id);
+                        self.provide_backing(cx, creator, id);
                     }
                     placed.push((id, section));
                 }

@@ -22,6 +22,7 @@ use crate::breach::Breach;
 use crate::cross_adapter::Opener;
 use crate::effect::Cx;
 use crate::number::{CrossFenceNumber, DeviceNumber, FenceNumber};
+use crate::platform::Viewers;
 use crate::refusal::no_memory;
 use crate::store::ObjectNumber;
 use crate::sync::{CommonWord, FenceWord, PER_DEVICE, check_open};
@@ -61,7 +62,7 @@ impl Adapter {
     pub fn take_common_pages(&mut self, cx: &Cx<'_>, count: Pages) -> Result<PageRun, Refusal> {
         let run = self.take_kernel_pages(cx, count).ok_or_else(|| no_memory(super::page::NO_PAGES))?;
         cx.memory.fill(run.first * PAGE_BYTES, count.bytes(), 0);
-        self.show_word_page(cx, PageRun { first: run.first, count: Pages(1) });
+        self.show_word_page(cx, Viewers::Several, PageRun { first: run.first, count: Pages(1) });
         Ok(run)
     }
 

@@ -7,6 +7,7 @@ use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
+use crate::platform::Viewers;
 use crate::refusal::no_memory;
 use crate::sync::{Home, MappedPage, TakenWord, Which};
 use crate::word_page::WORD_STRIDE;
@@ -63,7 +64,7 @@ impl Adapter {
     ) -> Result<TakenWord, Refusal> {
         let run = self.take_word_page(cx)?;
         if which == Which::Current && owner != ProcessId::SYSTEM {
-            self.show_word_page(cx, run);
+            self.show_word_page(cx, Viewers::One(owner), run);
         }
         // The tables of a process that gets no words there keep the mappings made before a failure: the kernel does not give the page
         // back, so that nothing else is ever reached through it.
@@ -89,11 +90,11 @@ impl Adapter {
         self.sync.give_back_packed_word(owner, which, home, word, stride);
     }
 
-    /// Shows a fresh page of CurrentValues to the processes whose fences they are.
+    /// Shows a fresh page of CurrentValues to the processes that have fences there.
     // spec: sync §1.4 (User CPU VA), sync §1.5 (IoMmu adapters)
-    pub(super) fn show_word_page(&mut self, cx: &Cx<'_>, run: PageRun) {
+    pub(super) fn show_word_page(&mut self, cx: &Cx<'_>, viewers: Viewers, run: PageRun) {
         let access = if self.uses_cpu_addresses() { ClientAccess::ReadWrite } else { ClientAccess::Read };
-        self.driver.pages().show(cx.platform(self.index).clients(), run, access);
+        self.driver.pages().show(cx.platform(self.index).clients(), viewers, run, access);
     }
 
     /// A page for words, zeroed.

@@ -19,6 +19,7 @@ use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
 use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::number::{CrossFenceNumber, DeviceNumber};
+use crate::platform::Viewers;
 use crate::refusal::no_memory;
 use crate::sync::{CommonWord, FenceSlot, FenceView, Home, TakenWord, Which};
 
@@ -143,7 +144,7 @@ impl Adapter {
     fn current_page(&mut self, cx: &Cx<'_>, common: Option<CommonWord>) -> Result<PageRun, Refusal> {
         let Some(common) = common else {
             let page = self.take_word_page(cx)?;
-            self.show_word_page(cx, page);
+            self.show_word_page(cx, Viewers::Several, page);
             return Ok(page);
         };
         self.sync.common_use_begins(common.cross);

@@ -19,7 +19,7 @@ use vidmm::{AllocationId, ReclaimResult};
 use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
-use crate::allocations::InstanceName;
+use crate::allocations::{Allocation, InstanceName};
 use crate::effect::Cx;
 use crate::number::AllocationNumber;
 use crate::refusal::no_memory;
@@ -118,12 +118,12 @@ impl Adapter {
         let name = renaming.spare().filter(|_| renaming.former().len() + 1 < most).ok_or(Shortage::Limit)?;
         let bytes = self.vidmm.allocation_bytes(allocation.vidmm);
         let creator = self.memory.allocations.body_of(allocation.vidmm).creator;
-        let room = self.memory.committing.may_commit(bytes, self.files_of_one(cx));
+        let room = self.memory.committing.may_commit(bytes);
         room.map_err(|over| Shortage::Room(over.refusal.reason.into_owned()))?;
         let made = self.vidmm.create_allocation(owner, info);
         let id = made.map_err(|error| Shortage::Room(error.to_string()))?;
         self.memory.committing.charge(creator, bytes);
-        self.provide_backing(cx, id);
+        self.provide_backing(cx, creator, id);
         Ok(Next { id, name, fresh: true })
     }
 
@@ -160,11 +160,12 @@ impl Adapter {
         if self.vidmm.offered(id).is_none() {
             return Ok(());
         }
-        let device = self.memory.allocations[number].device;
+        let &Allocation { device, vidmm: current, .. } = &self.memory.allocations[number];
+        let creator = self.memory.allocations.body_of(current).creator;
         let process = self.owners.process_of(device);
         let (owner, bare) = (self.owners.vidmm_of(device), self.without_backing(&[id]));
         let reclaimed = self.vidmm.reclaim_with(owner, &[id], false).map_err(|error| error.to_string())?;
-        bare.into_iter().for_each(|id| _ = self.lend_backing(cx, id));
+        bare.into_iter().for_each(|id| _ = self.lend_backing(cx, creator, id));
         self.queue_any(cx, process, reclaimed.work);
         match reclaimed.results[..] {
             [ReclaimResult::NotCommitted] => return Err("no memory for its backing store".into()),
