@@ -2,7 +2,7 @@
 //! made with their first use and go with their process. This module hands out nothing, and decides nothing but whose a file is.
 //!
 //! # The law of this boundary
-//! An arena is of one process for ever, and no number of a process is used twice. Whoever tells a process of a file asks
+//! An arena is of one process for ever, and no number of a process is used twice. Each caller that tells a process of a file asks
 //! [`Arenas::may_have`] or [`ProcessArenas::may_have`] first: a wrong answer would show a process all memory of another.
 
 use std::collections::BTreeMap;

@@ -135,10 +135,8 @@ impl Host {
             Mode::Virtual { stored: true } => (Clock::Virtual(0), DataMode::Stored),
             Mode::Virtual { stored: false } => (Clock::Virtual(0), DataMode::Modelled),
         };
-        let line = Arc::new(Line::default());
-        let doorbells = Arc::new(Doorbells::default());
-        let given = Arc::new(GivenFiles::new(Arc::clone(&system)));
-        let arenas = Arc::new(Arenas::default());
+        let (line, doorbells) = (Arc::new(Line::default()), Arc::new(Doorbells::default()));
+        let (given, arenas) = (Arc::new(GivenFiles::new(Arc::clone(&system))), Arc::new(Arenas::default()));
         let shared = SharedParts {
             system: &system,
             doorbells: &doorbells,
@@ -166,7 +164,6 @@ impl Host {
             state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;
         }
         let processors = config.processors.filter(|_| isolates && config.mode == Mode::Real);
-        let cpu_barrier = processors.as_ref().and_then(CpuBarrier::start);
         let host = Arc::new(Host {
             failed: Arc::clone(&state.failed),
             state: Mutex::new(state),
@@ -179,7 +176,7 @@ impl Host {
             call_ns,
             traces_fences: AtomicBool::new(false),
             threads: Mutex::new(None),
-            cpu_barrier,
+            cpu_barrier: processors.as_ref().and_then(CpuBarrier::start),
             descriptors: Mutex::new(None),
             given,
             arenas,

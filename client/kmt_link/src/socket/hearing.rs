@@ -120,28 +120,16 @@ impl Hearing {
         let mut heard = self.heard();
         match push {
             Push::Arena { file_bytes } => {
-                let file = only(files).ok_or(PacketError::Malformed("an arena without exactly one descriptor"))?;
-                if heard.arenas.len() == ARENAS_MAX {
-                    return Err(PacketError::Malformed("more arenas than any kernel has for a process"));
-                }
-                heard.arenas.push(Memory::from_file(file, file_bytes)?);
+                heard.keep_arena(only(files), file_bytes)?;
                 Ok(None)
             }
-            Push::Page { page, file, file_bytes, offset, writable } => {
-                let came = only(files)
-                    .ok_or(PacketError::Malformed("a page of words without exactly one descriptor, its file"));
-                let page_of = match (file, writable) {
-                    (FileOf::Arena(number), _) => {
-                        let known = heard.arenas.get(number as usize);
-                        let arena = known.filter(|arena| writable && arena.contains(offset, PAGE_BYTES));
-                        Page::Writable(Arc::clone(arena.ok_or(PacketError::Malformed("a page of no arena"))?), offset)
-                    }
-                    (FileOf::Message(_), true) => Page::Writable(Memory::from_file(came?, file_bytes)?, offset),
-                    (FileOf::Message(_), false) => {
-                        Page::ReadOnly(ReadOnlyMemory::from_file(came?, file_bytes)?, offset)
-                    }
-                };
-                heard.pages.insert(page, page_of);
+            Push::Page { page, file: FileOf::Arena(number), offset, .. } => {
+                let arena = heard.arena(number, offset, PAGE_BYTES)?;
+                heard.pages.insert(page, Page::Writable(arena, offset));
+                Ok(None)
+            }
+            Push::Page { page, file: FileOf::Message(_), file_bytes, offset, writable } => {
+                heard.pages.insert(page, page_of(only(files), file_bytes, offset, writable)?);
                 Ok(None)
             }
             Push::Shows { mapping, size_bytes, files: sizes, pieces, complete } => {
@@ -251,6 +239,33 @@ fn show(
     }
     heard.mappings.insert(mapping, Arc::new(shown));
     None
+}
+
+impl Heard {
+    /// An arena of the process has come.
+    fn keep_arena(&mut self, came: Option<OwnedFd>, file_bytes: u64) -> Result<(), PacketError> {
+        let file = came.ok_or(PacketError::Malformed("an arena without exactly one descriptor, its file"))?;
+        if self.arenas.len() == ARENAS_MAX {
+            return Err(PacketError::Malformed("more arenas than any kernel has for a process"));
+        }
+        self.arenas.push(Memory::from_file(file, file_bytes)?);
+        Ok(())
+    }
+
+    /// An arena that has these bytes.
+    fn arena(&self, number: u32, offset: u64, bytes: u64) -> Result<Arc<Memory>, PacketError> {
+        let known = self.arenas.get(number as usize).filter(|arena| arena.contains(offset, bytes));
+        known.map(Arc::clone).ok_or(PacketError::Malformed("a page of no arena"))
+    }
+}
+
+/// A page of words in a file that came with its message.
+fn page_of(came: Option<OwnedFd>, file_bytes: u64, offset: u64, writable: bool) -> Result<Page, PacketError> {
+    let file = came.ok_or(PacketError::Malformed("a page of words without exactly one descriptor, its file"))?;
+    Ok(match writable {
+        true => Page::Writable(Memory::from_file(file, file_bytes)?, offset),
+        false => Page::ReadOnly(ReadOnlyMemory::from_file(file, file_bytes)?, offset),
+    })
 }
 
 /// The one file that came with a message.

@@ -1,5 +1,5 @@
-//! The free bytes of a file, as extents: taken wherever they are, in as many pieces as it takes, and given back in any. Whoever holds the
-//! file asks; this does not know what lies in it.
+//! The free bytes of a file, as extents: taken wherever they are, in as many pieces as it takes, and given back in any. The owner of the
+//! file asks; this module does not know what lies in it.
 
 use std::collections::BTreeMap;
 
