@@ -29,8 +29,8 @@ pub use fence::{Fence, NtHandle};
 pub use gpu_va::{GpuVaMapping, GpuVaReservation, TileContext};
 pub use kmt_calls::PRIORITY_ABSOLUTE;
 pub use kmt_calls::{
-    AdapterCounts, AdapterStatistics, ClockCalibration, NodeStatistics, NodeWork, PagingBytes, ProcessMemory,
-    ProcessSegment, ProcessStatistics, SegmentStatistics, SourceStatistics,
+    AdapterCounts, AdapterStatistics, ClockCalibration, NodeStatistics, NodeWork, PagingBytes, ProcessIdentity,
+    ProcessMemory, ProcessSegment, ProcessStatistics, SegmentStatistics, SourceStatistics,
 };
 pub use kmt_calls::{
     AdapterInfo, AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, DestroyFlags, DeviceState, DisplayInfo,
@@ -45,7 +45,7 @@ pub use kmt_calls::{CpuCaching, MonitoredFenceSignal, SignalFlags, SyncObjectKin
 pub use kmt_calls::{ESCAPE_BYTES_MAX, EscapeFlags};
 pub use queue::{HwContext, KernelQueue, UserQueue};
 pub use resource::{Resource, Section};
-pub use statistics::{enum_processes, query_statistics};
+pub use statistics::{enum_processes, own_identity, query_statistics};
 pub use sync_object::{ContextHandle, Event, SyncObject};
 
 use std::sync::Arc;

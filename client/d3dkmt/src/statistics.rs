@@ -1,6 +1,6 @@
 //! Figures of adapters, for tools that watch how a machine is used. Most of them do not need the adapter open.
 
-use kmt_calls::{AdapterStatistics, Call, ClockCalibration, Refusal, Reply, StatisticsCall};
+use kmt_calls::{AdapterStatistics, Call, ClockCalibration, ProcessIdentity, Refusal, Reply, StatisticsCall};
 use kmt_link::Link;
 use wddm_types::{Luid, NodeId, ProcessId};
 
@@ -22,6 +22,16 @@ pub fn query_statistics(link: &dyn Link, adapter: Luid) -> Result<AdapterStatist
 pub fn enum_processes(link: &dyn Link, adapter: Luid) -> Result<Vec<ProcessId>, Refusal> {
     let call = Call::Statistics(StatisticsCall::EnumProcesses { adapter });
     Ok(expect_reply!(link.call(call)?, Reply::Processes(processes) => processes))
+}
+
+/// The number and the name of the calling process in the operating system, as figures show them; `None`: the program that embeds the kernel
+/// has not said them.
+///
+/// # Errors
+/// When the connection is lost.
+pub fn own_identity(link: &dyn Link) -> Result<Option<ProcessIdentity>, Refusal> {
+    let call = Call::Statistics(StatisticsCall::QueryProcessIdentity { process: 0 });
+    Ok(expect_reply!(link.call(call)?, Reply::ProcessIdentity(identity) => identity))
 }
 
 impl Adapter {

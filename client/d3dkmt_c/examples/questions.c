@@ -101,7 +101,22 @@ int main(void) {
         /* The wrong size, no room for the answer, and a question that the kernel does not answer. */
         EXPECT(STATUS_INVALID_PARAMETER, ask(adapter, KMTQAITYPE_NODEMETADATA, &node, sizeof node + 1));
         EXPECT(STATUS_INVALID_PARAMETER, ask(adapter, KMTQAITYPE_NODEMETADATA, NULL, sizeof node));
-        EXPECT(STATUS_NOT_SUPPORTED, ask(adapter, KMTQAITYPE_ADAPTERPERFDATA, &node, sizeof node));
+        EXPECT(STATUS_NOT_SUPPORTED, ask(adapter, KMTQAITYPE_ADAPTERADDRESS, &node, sizeof node));
+
+        /* A software GPU has no clocks, fans or sensors of its own: it says 0, and 0 is also the most of it. */
+        D3DKMT_NODE_PERFDATA clock = {.NodeOrdinal = count - 1, .Frequency = 7};
+        ASK(adapter, KMTQAITYPE_NODEPERFDATA, clock);
+        CHECK(clock.NodeOrdinal == count - 1 && clock.Frequency == 0 && clock.MaxFrequency == 0 && clock.Voltage == 0);
+        clock.NodeOrdinal = count;
+        EXPECT(STATUS_INVALID_PARAMETER, ask(adapter, KMTQAITYPE_NODEPERFDATA, &clock, sizeof clock));
+        D3DKMT_ADAPTER_PERFDATA perf = {.Power = 7};
+        ASK(adapter, KMTQAITYPE_ADAPTERPERFDATA, perf);
+        CHECK(perf.Power == 0 && perf.Temperature == 0 && perf.MemoryFrequency == 0 && perf.PowerStateOverride == 0);
+        perf.PhysicalAdapterIndex = 1;
+        EXPECT(STATUS_INVALID_PARAMETER, ask(adapter, KMTQAITYPE_ADAPTERPERFDATA, &perf, sizeof perf));
+        D3DKMT_ADAPTER_PERFDATACAPS most = {.MaxFanRPM = 7};
+        ASK(adapter, KMTQAITYPE_ADAPTERPERFDATA_CAPS, most);
+        CHECK(most.MaxFanRPM == 0 && most.TemperatureMax == 0);
     }
 
     UINT named = 0;

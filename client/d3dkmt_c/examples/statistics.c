@@ -124,7 +124,8 @@ int main(void) {
     wrong.QueryNode2.NodeOrdinal = 0;
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryStatistics(&wrong));
     wrong.Type = D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER;
-    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTQueryStatistics(&wrong));
+    wrong.QueryPhysAdapter.PhysicalAdapterIndex = 1;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryStatistics(&wrong));
     wrong.Type = 4711;
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryStatistics(&wrong));
     wrong.Type = D3DKMT_QUERYSTATISTICS_PROCESS;

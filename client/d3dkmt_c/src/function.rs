@@ -174,6 +174,7 @@ macro_rules! functions {
             writes OpenWddmExportHandle(OPENWDDM_EXPORTHANDLE) export_handle;
             writes OpenWddmImportHandle(OPENWDDM_IMPORTHANDLE) import_handle;
             writes OpenWddmOpenProcess(OPENWDDM_OPENPROCESS) open_process;
+            writes OpenWddmQueryProcess(OPENWDDM_QUERYPROCESS) query_process;
             writes OpenWddmCreateSection(OPENWDDM_CREATESECTION) create_section;
         }
     };

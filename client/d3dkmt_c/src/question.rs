@@ -8,6 +8,7 @@ use wddm_types::{NtStatus, RawHandle};
 use crate::adapter::{give_back, info, one_physical_adapter, open};
 use crate::border::{Answer, Caller};
 use crate::refusal::{expect_reply, invalid, not_supported, refuse};
+use crate::statistics::adapter_perf_data;
 
 /// `DXGK_FEATURE_HWSCH`.
 const HWSCH: u32 = DXGK_FEATURE_HWSCH;
@@ -33,6 +34,21 @@ pub fn query_adapter_info(caller: &Caller<'_>, arguments: &D3DKMT_QUERYADAPTERIN
         KMTQAITYPE_NODEMETADATA => {
             let asked: D3DKMT_NODEMETADATA = take(caller, data.cast(), size)?;
             put(caller, data.cast(), size, node(&info, asked.NodeOrdinalAndAdapterIndex)?)
+        }
+        KMTQAITYPE_NODEPERFDATA => {
+            let asked: D3DKMT_NODE_PERFDATA = take(caller, data.cast(), size)?;
+            put(caller, data.cast(), size, node_perf_data(&info, &asked)?)
+        }
+        KMTQAITYPE_ADAPTERPERFDATA => {
+            let asked: D3DKMT_ADAPTER_PERFDATA = take(caller, data.cast(), size)?;
+            one_physical_adapter(asked.PhysicalAdapterIndex)?;
+            put(caller, data.cast(), size, adapter_perf_data(caller, info.luid)?)
+        }
+        KMTQAITYPE_ADAPTERPERFDATA_CAPS => {
+            let asked: D3DKMT_ADAPTER_PERFDATACAPS = take(caller, data.cast(), size)?;
+            one_physical_adapter(asked.PhysicalAdapterIndex)?;
+            // Most of nothing that a driver reports.
+            put(caller, data.cast(), size, D3DKMT_ADAPTER_PERFDATACAPS::zeroed())
         }
         KMTQAITYPE_WDDM_1_2_CAPS | KMTQAITYPE_WDDM_1_2_CAPS_RENDER => {
             put(caller, data.cast(), size, wddm_1_2_caps(&info))
@@ -81,7 +97,6 @@ fn reason(question: KMTQUERYADAPTERINFOTYPE) -> String {
         KMTQAITYPE_UMDRIVERPRIVATE => "the drivers have no private data for it",
         KMTQAITYPE_UMDRIVERNAME => "adapters have no user-mode driver in a file",
         KMTQAITYPE_ADAPTERADDRESS | KMTQAITYPE_PHYSICALADAPTERDEVICEIDS => "adapters are on no bus of the machine",
-        KMTQAITYPE_NODEPERFDATA | KMTQAITYPE_ADAPTERPERFDATA => "no driver reports frequencies, power or temperatures",
         KMTQAITYPE_QUERY_HW_PROTECTION_TEARDOWN_COUNT => "there is no protected content",
         _ => "this kernel does not implement it",
     };
@@ -135,6 +150,16 @@ fn group_sizes(info: &AdapterInfo) -> D3DKMT_SEGMENTGROUPSIZEINFO {
         NonLocalMemory: of(false),
         NonBudgetMemory: 0,
     }
+}
+
+/// All 0: the engines of a software GPU have no clock and no voltage of their own.
+fn node_perf_data(info: &AdapterInfo, asked: &D3DKMT_NODE_PERFDATA) -> Result<D3DKMT_NODE_PERFDATA, Refusal> {
+    one_physical_adapter(asked.PhysicalAdapterIndex)?;
+    let (node, nodes) = (asked.NodeOrdinal, info.nodes.len());
+    if node as usize >= nodes {
+        return Err(invalid(format!("no node has the number {node}; there are {nodes}, counted from 0")));
+    }
+    Ok(D3DKMT_NODE_PERFDATA { NodeOrdinal: node, ..D3DKMT_NODE_PERFDATA::zeroed() })
 }
 
 fn adapter_type(info: &AdapterInfo) -> D3DKMT_ADAPTERTYPE {

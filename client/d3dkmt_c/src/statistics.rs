@@ -3,7 +3,7 @@
 
 use d3dkmt_abi::*;
 use kmt_calls::{AdapterStatistics, Call, ProcessAccess, ProcessStatistics, Refusal, Reply, StatisticsCall};
-use wddm_types::{NtStatus, ProcessId};
+use wddm_types::{Luid, NtStatus, ProcessId};
 
 use crate::adapter::{luid, one_physical_adapter};
 use crate::border::{Answer, Caller};
@@ -44,6 +44,22 @@ pub fn open_process(caller: &Caller<'_>, arguments: &mut OPENWDDM_OPENPROCESS) -
     Ok(NtStatus::SUCCESS)
 }
 
+/// The number and the name of a process in the operating system: `GetProcessId` and `QueryFullProcessImageName` of Windows, whose process
+/// numbers D3DKMTEnumProcesses would give there. Here it gives the kernel's numbers: two connections of one program are two processes.
+pub fn query_process(caller: &Caller<'_>, arguments: &mut OPENWDDM_QUERYPROCESS) -> Answer {
+    let process = process_handle(caller, arguments.hProcess)?;
+    let call = Call::Statistics(StatisticsCall::QueryProcessIdentity { process });
+    let identity = expect_reply!(caller.process.call(call)?, Reply::ProcessIdentity(identity) => identity);
+    let identity = identity.unwrap_or_default();
+    arguments.SystemProcessId = identity.pid;
+    arguments.Name = [0; 64];
+    let bytes = identity.name.as_bytes();
+    // Its end is a zero, whatever the kernel says.
+    let bytes = &bytes[..bytes.len().min(arguments.Name.len() - 1)];
+    arguments.Name[..bytes.len()].copy_from_slice(bytes);
+    Ok(NtStatus::SUCCESS)
+}
+
 pub fn query_clock_calibration(caller: &Caller<'_>, arguments: &mut D3DKMT_QUERYCLOCKCALIBRATION) -> Answer {
     let call = StatisticsCall::QueryClockCalibration {
         adapter: wddm_types::RawHandle(arguments.hAdapter),
@@ -67,8 +83,7 @@ pub fn query_statistics(caller: &Caller<'_>, arguments: &mut D3DKMT_QUERYSTATIST
         true => Some(process_of(caller, arguments.hProcess)?),
         false => None,
     };
-    let call = Call::Statistics(StatisticsCall::QueryStatistics { adapter: luid(arguments.AdapterLuid) });
-    let known = expect_reply!(caller.process.call(call)?, Reply::Statistics(known) => known);
+    let known = figures(caller, luid(arguments.AdapterLuid))?;
     let none = ProcessStatistics::default();
     let theirs = process.and_then(|process| known.processes.iter().find(|known| known.process == process));
     if let (Some(process), None) = (process, theirs) {
@@ -78,6 +93,16 @@ pub fn query_statistics(caller: &Caller<'_>, arguments: &mut D3DKMT_QUERYSTATIST
     fill(&mut result, asked, &known, theirs.unwrap_or(&none))?;
     arguments.QueryResult = result;
     Ok(NtStatus::SUCCESS)
+}
+
+fn figures(caller: &Caller<'_>, adapter: Luid) -> Result<Box<AdapterStatistics>, Refusal> {
+    let call = Call::Statistics(StatisticsCall::QueryStatistics { adapter });
+    Ok(expect_reply!(caller.process.call(call)?, Reply::Statistics(known) => known))
+}
+
+/// `KMTQAITYPE_ADAPTERPERFDATA`.
+pub fn adapter_perf_data(caller: &Caller<'_>, adapter: Luid) -> Result<D3DKMT_ADAPTER_PERFDATA, Refusal> {
+    figures(caller, adapter).map(|known| perf_data(&known))
 }
 
 /// NULL and -1 are the calling process.
@@ -91,6 +116,7 @@ fn process_of(caller: &Caller<'_>, process: HANDLE) -> Result<ProcessId, Refusal
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Adapter,
+    PhysicalAdapter,
     Process,
     ProcessAdapter,
     Segment(u32),
@@ -153,7 +179,7 @@ impl Asked {
                 Err(not_supported("flips are counted by source, not by process"))
             }
             D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER => {
-                Err(not_supported("no driver reports frequencies, power or temperatures"))
+                one_physical_adapter(query.QueryPhysAdapter().PhysicalAdapterIndex).map(|()| Asked::PhysicalAdapter)
             }
             other => Err(invalid(format!("no figures have the type {other}"))),
         }
@@ -184,9 +210,10 @@ fn fill(
 ) -> Result<(), Refusal> {
     match asked {
         Asked::Adapter => result.AdapterInformation = adapter(known),
+        Asked::PhysicalAdapter => result.PhysAdapterInformation = physical_adapter(known),
         Asked::Process => result.ProcessInformation = process(known, theirs),
         Asked::ProcessAdapter => result.ProcessAdapterInformation = process_adapter(known, theirs),
-        Asked::Segment(number) => result.SegmentInformation = segment(at(&known.segments, number, "segment")?),
+        Asked::Segment(number) => result.SegmentInformation = segment(known, at(&known.segments, number, "segment")?),
         Asked::ProcessSegment(number) => {
             let at = at(&known.segments, number, "segment")?;
             result.ProcessSegmentInformation = process_segment(at.segment, theirs);

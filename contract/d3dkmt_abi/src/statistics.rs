@@ -134,8 +134,8 @@ layout! {
     }
 
     structure D3DKMT_NODE_PERFDATA { 56;
-        0 NodeOrdinal: UINT = "out: 0, because the kernel has no such figure",
-        4 PhysicalAdapterIndex: UINT = "out: 0, because the kernel has no such figure",
+        0 NodeOrdinal: UINT = "in: the node, for KMTQAITYPE_NODEPERFDATA; out: the same",
+        4 PhysicalAdapterIndex: UINT = "in: 0, the only one; out: 0",
         8 Frequency: UINT64 = "out: 0, because the kernel has no such figure",
         16 MaxFrequency: UINT64 = "out: 0, because the kernel has no such figure",
         24 MaxFrequencyOC: UINT64 = "out: 0, because the kernel has no such figure",
@@ -241,7 +241,7 @@ layout! {
         48 TotalBytesEvictedByPriority: [UINT64; 5] = "out: 0, because the kernel has no such figure",
         88 SystemMemoryEndAddress: UINT64 = "out: 0, because the kernel has no such figure",
         96 PowerFlags: D3DKMT_QUERYSTATISTICS_SEGMENT_POWER_FLAGS = "out: 0, because the kernel has no such figure",
-        104 SegmentProperties: D3DKMT_QUERYSTATISTICS_SEGMENT_PROPERTIES = "out: bits of D3DKMT_QUERYSTATISTICS_SEGMENT_PROPERTIES",
+        104 SegmentProperties: D3DKMT_QUERYSTATISTICS_SEGMENT_PROPERTIES = "out: bits of D3DKMT_QUERYSTATISTICS_SEGMENT_PROPERTIES on adapters from WDDM 3.1 on, else 0",
         112 Reserved: [UINT64; 5] = "out: 0, because the kernel has no such figure",
     }
 
@@ -284,7 +284,7 @@ layout! {
 
     alternative D3DKMT_QUERYSTATISTICS_RESULT { 776;
         AdapterInformation: D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION = "out: of ADAPTER and ADAPTER2",
-        PhysAdapterInformation: D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION = "out: of PHYSICAL_ADAPTER, which is STATUS_NOT_SUPPORTED",
+        PhysAdapterInformation: D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION = "out: of PHYSICAL_ADAPTER",
         SegmentInformation: D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION = "out: of SEGMENT and SEGMENT2",
         NodeInformation: D3DKMT_QUERYSTATISTICS_NODE_INFORMATION = "out: of NODE and NODE2",
         VidPnSourceInformation: D3DKMT_QUERYSTATISTICS_VIDPNSOURCE_INFORMATION = "out: of VIDPNSOURCE",
@@ -351,7 +351,7 @@ layout! {
         QueryProcessNode: D3DKMT_QUERYSTATISTICS_QUERY_NODE = "in: of PROCESS_NODE",
         QueryVidPnSource: D3DKMT_QUERYSTATISTICS_QUERY_VIDPNSOURCE = "in: of VIDPNSOURCE",
         QueryProcessVidPnSource: D3DKMT_QUERYSTATISTICS_QUERY_VIDPNSOURCE = "in: of PROCESS_VIDPNSOURCE, which is STATUS_NOT_SUPPORTED",
-        QueryPhysAdapter: D3DKMT_QUERYSTATISTICS_QUERY_PHYSICAL_ADAPTER = "in: of PHYSICAL_ADAPTER, which is STATUS_NOT_SUPPORTED",
+        QueryPhysAdapter: D3DKMT_QUERYSTATISTICS_QUERY_PHYSICAL_ADAPTER = "in: of PHYSICAL_ADAPTER",
         QueryAdapter2: D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2 = "in: of ADAPTER2",
         QuerySegment2: D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT2 = "in: of SEGMENT2",
         QueryProcessAdapter2: D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2 = "in: of PROCESS_ADAPTER2",

@@ -70,6 +70,12 @@ layout! {
         8 hProcess: HANDLE = "out: the process, for the calls that have hProcess",
     }
 
+    structure OPENWDDM_QUERYPROCESS { 80;
+        0 hProcess: HANDLE = "in: a process of OpenWddmOpenProcess; NULL or -1: the calling one",
+        8 SystemProcessId: ULONG = "out: its number in the operating system; 0: not known",
+        12 Name: [BYTE; 64] = "out: the name of its program as UTF-8, up to a zero; empty: not known",
+    }
+
     structure OPENWDDM_CREATESECTION { 32;
         0 hAdapter: D3DKMT_HANDLE = "in: the adapter",
         8 Size: UINT64 = "in: bytes",

@@ -48,8 +48,8 @@ pub use reply::{
     ReclaimResult, Refusal, Reply, Residency, SegmentInfo, Wddm30Caps, Wddm31Caps,
 };
 pub use statistics::{
-    AdapterCounts, AdapterStatistics, ClockCalibration, NodeStatistics, NodeWork, PagingBytes, ProcessMemory,
-    ProcessSegment, ProcessStatistics, SegmentStatistics, SourceStatistics, VideoMemoryInfo,
+    AdapterCounts, AdapterStatistics, ClockCalibration, NodeStatistics, NodeWork, PagingBytes, ProcessIdentity,
+    ProcessMemory, ProcessSegment, ProcessStatistics, SegmentStatistics, SourceStatistics, VideoMemoryInfo,
 };
 pub use sync_object::{
     CpuCaching, CreatedMonitoredFence, CreatedSyncObject, FencePrivateData, NativeFenceRequest, OpenSyncObjectRequest,

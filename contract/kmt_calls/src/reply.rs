@@ -14,7 +14,7 @@ use wddm_types::{
 use crate::allocation::{CreatedAllocations, CreatedSection, OpenedResource, ResidencyStatus, ResourceInfo};
 use crate::call::QueueFlags;
 use crate::mapped::Mapped;
-use crate::statistics::{AdapterStatistics, ClockCalibration, VideoMemoryInfo};
+use crate::statistics::{AdapterStatistics, ClockCalibration, ProcessIdentity, VideoMemoryInfo};
 use crate::sync_object::FencePrivateData;
 
 /// The answer of a call that succeeds.
@@ -110,6 +110,8 @@ pub enum Reply {
     PriorityClass(u32),
     /// Processes with a device on an adapter.
     Processes(Vec<ProcessId>),
+    /// What the operating system says of a process, if the embedding program has said it.
+    ProcessIdentity(Option<ProcessIdentity>),
     /// All figures of an adapter.
     Statistics(Box<AdapterStatistics>),
     /// The clocks of a node and of the kernel.
@@ -170,6 +172,8 @@ impl std::error::Error for Refusal {}
 /// The answer of QueryAdapterInfo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdapterInfo {
+    /// By which every process names it.
+    pub luid: Luid,
     /// For people.
     pub name: String,
     /// The driver's interface version (`DXGKDDI_INTERFACE_VERSION`).

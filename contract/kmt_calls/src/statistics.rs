@@ -2,7 +2,8 @@
 //!
 //! # The law of this boundary
 //! - Every process may read the figures of every process: as on Windows, whose performance counters show them without any right.
-//!   Addresses, handles, contents and names of shared objects are in none of them.
+//!   Addresses, handles, contents and names of shared objects are in none of them. The program's number and name are in them
+//!   ([`ProcessIdentity`]), as the operating system shows both to every user.
 //! - Counts only rise; a process's figures go with its last device on the adapter, the adapter's own stay. Counts of bytes and of objects
 //!   ([`SegmentStatistics`], `*_bytes` of [`ProcessMemory`]) are of this moment.
 //! - Times are of the kernel's clock, [`AdapterStatistics::now_ns`]: two answers, subtracted, give a share of the time between.
@@ -32,6 +33,8 @@ pub struct AdapterStatistics {
     pub adapter: Luid,
     /// For people.
     pub name: String,
+    /// The driver's interface version (`DXGKDDI_INTERFACE_VERSION`): some figures have a place only from one on.
+    pub ddi_version: u32,
     /// Why it was stopped and does nothing any more; `None`: it runs, or sleeps.
     pub stopped: Option<String>,
     /// Its device has power.
@@ -140,6 +143,11 @@ pub struct SegmentStatistics {
     pub committed_bytes: u64,
     /// Of these, what lists of devices require.
     pub resident_bytes: u64,
+    /// Committed bytes of no process: a name alone keeps the allocation. The processes' committed bytes and these are the segment's.
+    pub unowned_bytes: u64,
+    /// Resident bytes for each process beyond the first whose lists require the same allocation. The processes' resident bytes are the
+    /// segment's and these.
+    pub repeated_bytes: u64,
 }
 
 /// One video present source.
@@ -153,11 +161,37 @@ pub struct SourceStatistics {
     pub dropped: u64,
 }
 
+/// What the operating system says of a process. The program that embeds the kernel asks the operating system when the process comes;
+/// nothing here is the process's own word, but that a program chooses the name that the operating system shows for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessIdentity {
+    /// Its number in the operating system, as the embedding program sees it. Two connections of one program are two processes to the
+    /// kernel, with one number here.
+    pub pid: u32,
+    /// The program's name (`/proc/PID/comm` of Linux), at most [`ProcessIdentity::NAME_BYTES_MAX`] bytes; empty: the operating system does
+    /// not tell it. Any characters may be in it.
+    pub name: String,
+}
+
+impl ProcessIdentity {
+    /// Most bytes of a name. Linux gives 15.
+    pub const NAME_BYTES_MAX: usize = 63;
+
+    /// The identity with a name from the operating system, without its end of line, cut to whole characters.
+    pub fn new(pid: u32, name: &str) -> ProcessIdentity {
+        let name = name.strip_suffix('\n').unwrap_or(name);
+        let end = name.floor_char_boundary(ProcessIdentity::NAME_BYTES_MAX);
+        ProcessIdentity { pid, name: name[..end].to_owned() }
+    }
+}
+
 /// A process on an adapter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessStatistics {
     /// Which; 0 is the kernel itself.
     pub process: ProcessId,
+    /// Its number and name in the operating system; `None`: the embedding program has not said.
+    pub identity: Option<ProcessIdentity>,
     /// `D3DKMT_SCHEDULINGPRIORITYCLASS`: 0 IDLE to 5 REALTIME.
     pub priority_class: u32,
     /// Devices that it has here.
@@ -217,4 +251,43 @@ pub struct ClockCalibration {
     pub gpu_counter: u64,
     /// The kernel's clock at the same moment, in nanoseconds.
     pub cpu_ns: u64,
+}
+
+impl AdapterStatistics {
+    /// Where figures of this answer contradict each other; `None`: nowhere. The kernel's invariants hold it to be `None` after every call, and a
+    /// tool may ask it of any answer.
+    ///
+    /// | figure | is |
+    /// |---|---|
+    /// | committed bytes of a segment | the sum of the processes' there, and what no process owns |
+    /// | resident bytes of a segment | the sum of the processes' there, but what several of them require only once |
+    /// | work of a node | at least the sum of the processes', as that of processes that have left stays |
+    // spec: memory §5.5
+    pub fn contradiction(&self) -> Option<String> {
+        self.segments.iter().find_map(|segment| self.contradiction_in(segment)).or_else(|| {
+            self.nodes.iter().find_map(|node| {
+                let at = usize::from(node.node.0);
+                let of = |of: fn(&NodeWork) -> u64| -> (u64, u64) {
+                    let theirs = self.processes.iter().filter_map(|process| process.nodes.get(at));
+                    (theirs.map(of).fold(0, u64::saturating_add), of(&node.work))
+                };
+                let sums = [of(|work| work.running_ns), of(|work| work.submitted), of(|work| work.completed)];
+                sums.iter()
+                    .any(|(theirs, all)| theirs > all)
+                    .then(|| format!("node {at}: processes have {sums:?} of its running_ns, submitted and completed"))
+            })
+        })
+    }
+
+    fn contradiction_in(&self, segment: &SegmentStatistics) -> Option<String> {
+        let of = |of: fn(&ProcessSegment) -> u64| -> u64 {
+            let all = self.processes.iter().flat_map(|process| &process.memory.segments);
+            all.filter(|here| here.segment == segment.segment).map(of).sum()
+        };
+        let (committed, resident) = (of(|here| here.committed_bytes), of(|here| here.resident_bytes));
+        let agree = segment.committed_bytes == committed + segment.unowned_bytes
+            && segment.resident_bytes + segment.repeated_bytes == resident
+            && segment.resident_bytes <= segment.committed_bytes;
+        (!agree).then(|| format!("{segment:?}, whose processes have {committed} and {resident} bytes"))
+    }
 }

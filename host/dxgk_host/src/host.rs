@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use dxgkrnl::{Answer, CpuCache, DriverClock, Machine, NtHandleNumber, ObjectNumber, StartError, Token};
-use kmt_calls::{Call, DoorbellAddress, MappingId, ProcessAccess, QueuedFence, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, ProcessAccess, ProcessIdentity, QueuedFence, Refusal, Reply};
 use kmt_link::{CpuMapping, Descriptors, DoorbellPage};
 use shared_words::{Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord};
 use softgpu::{DataMode, Running, SoftGpu};
@@ -103,6 +103,8 @@ pub struct Host {
     arenas: Arc<Arenas>,
     /// Failures that were asked for.
     faults: Option<Arc<Faults>>,
+    /// This program's. Read at the start: later the program may have given up files.
+    identity: ProcessIdentity,
 }
 
 struct Threads {
@@ -154,8 +156,7 @@ impl Host {
         let devices: Vec<Arc<SoftGpu>> = mounted.iter().map(|adapter| Arc::clone(&adapter.device)).collect();
         mount::connect(&devices, cpu_cache.as_ref().filter(|_| config.io_coherent));
         // The engines run before the drivers start: real hardware does not wait for its driver either.
-        let run_all = || devices.iter().map(SoftGpu::run_threads).collect::<Vec<_>>();
-        let running = matches!(config.mode, Mode::Real).then(run_all);
+        let running = matches!(config.mode, Mode::Real).then(|| devices.iter().map(SoftGpu::run_threads).collect());
         let machine = Machine::new(handle_key(config.mode));
         let views = Views::new(Arc::clone(&system), devices.clone(), cpu_cache, config.memory_files);
         let mut state = HostState::new(machine, Arc::clone(&system), config.tracer, clock, Arc::clone(&line), views);
@@ -181,6 +182,7 @@ impl Host {
             given,
             arenas,
             faults,
+            identity: own_identity(),
         });
         host.set_going(running, isolates);
         Ok(host)
@@ -215,6 +217,16 @@ impl Host {
     /// Makes a new process known to the kernel.
     pub fn process_created(&self) -> ProcessId {
         self.hold().turn(Machine::process_created)
+    }
+
+    /// What the operating system says of a process, for figures.
+    pub fn identify_process(&self, process: ProcessId, identity: ProcessIdentity) {
+        self.hold().turn(|machine, _| machine.identify_process(process, identity));
+    }
+
+    /// What the operating system says of this program: processes of it have this identity.
+    pub fn identity(&self) -> &ProcessIdentity {
+        &self.identity
     }
 
     /// A process has died: the kernel reaps its objects and refuses its pending calls. Returns how long that has kept the kernel busy, which
@@ -362,6 +374,11 @@ impl Host {
     pub fn doorbell(&self, process: ProcessId, address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
         self.doorbells.of(process, address)
     }
+}
+
+/// What the operating system says of this program.
+fn own_identity() -> ProcessIdentity {
+    ProcessIdentity::new(std::process::id(), &std::fs::read_to_string("/proc/self/comm").unwrap_or_default())
 }
 
 /// Locks a mutex also when a thread has panicked under it. That thread has left the machine between two events of ours, never between two

@@ -21,12 +21,14 @@ impl ProcessLink {
     /// A new process.
     pub fn new(host: Arc<Host>) -> Arc<ProcessLink> {
         let process = host.process_created();
+        host.identify_process(process, host.identity().clone());
         Arc::new(ProcessLink { host, process })
     }
 
     /// A new process with limits.
     pub fn admitted(host: Arc<Host>, admission: Admission) -> Arc<ProcessLink> {
         let process = host.process_admitted(admission);
+        host.identify_process(process, host.identity().clone());
         Arc::new(ProcessLink { host, process })
     }
 

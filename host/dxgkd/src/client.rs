@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use dxgk_host::{AccountId, Admission, FilePiece, Host, RemoteProcess};
-use kmt_calls::{DoorbellAddress, MappingId, Notification, Reply};
+use kmt_calls::{DoorbellAddress, MappingId, Notification, ProcessIdentity, Reply};
 use kmt_link::socket::{PacketError, Packets, Placed, Push, Said};
 use rustix::io::Errno;
 use shared_words::{LentFile, StoresElsewhere};
@@ -63,6 +63,8 @@ pub(crate) struct Brought {
     pub stores: Option<StoresElsewhere>,
     /// Readable when its process has died.
     pub process: Option<OwnedFd>,
+    /// The name of its program, from the operating system; empty: it does not tell.
+    pub name: String,
 }
 
 /// Where a message of a client is, until it has been answered.
@@ -161,7 +163,9 @@ impl Client {
         let process = host.process_elsewhere(Arc::clone(&speaker) as Arc<dyn RemoteProcess>, admission);
         host.allow_raised_priority(process, limits.process.raise_priority);
         host.set_process_budget(process, Some(limits.process.budget_bytes).filter(|bytes| *bytes != UNLIMITED));
-        tracing::info!(process = process.0, pid = peer.pid, uid = peer.uid, "a client");
+        let identity = ProcessIdentity::new(peer.pid.unsigned_abs(), &brought.name);
+        tracing::info!(process = process.0, pid = peer.pid, uid = peer.uid, name = identity.name, "a client");
+        host.identify_process(process, identity);
         let client = Arc::new(Client {
             host: Arc::clone(host),
             peer,

@@ -24,6 +24,7 @@ mod process;
 
 pub use limits::{Limits, OfUser, ProcessLimits, UNLIMITED, UserLimits};
 pub use listener::socket::Socket;
-pub use listener::{Daemon, ServeError};
+pub use listener::{Daemon, Names, ServeError};
 pub use process::descriptors::raise_descriptors;
-pub use process::sandbox::{Files, SandboxError, give_up_calls, give_up_files};
+pub use process::outside::{Outside, OutsideError, look};
+pub use process::sandbox::{Files, SandboxError, give_up_calls, give_up_files, read_only};

@@ -24,6 +24,7 @@ use crate::limits::user::{Count, User, Users};
 use crate::listener::peer::{Peer, process_of};
 use crate::listener::reconnect_delay::ReconnectDelays;
 use crate::listener::socket::Socket;
+use crate::process::outside::name_of;
 
 /// Why a kernel can't be served.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +56,9 @@ pub enum ServeError {
     Thread(#[from] std::io::Error),
 }
 
+/// Tells the name of the program that a process of the operating system runs.
+pub type Names = Box<dyn Fn(i32) -> Option<String> + Send + Sync>;
+
 /// A kernel that is served at a socket. Dropping it disconnects all clients, which see a removed device.
 pub struct Daemon {
     socket: Arc<Socket>,
@@ -66,6 +70,7 @@ pub struct Daemon {
 struct Shared {
     host: Arc<Host>,
     limits: Limits,
+    names: Names,
     /// Places taken, also by connections that have not sent a `Hello` yet.
     taken: Count,
     users: Users,
@@ -92,15 +97,26 @@ impl Daemon {
         Daemon::listen(host, Socket::bind(path, mode)?, limits)
     }
 
-    /// Serves a kernel to the processes that connect to a socket. The daemon owns the socket.
+    /// Serves a kernel to the processes that connect to a socket. The daemon owns the socket. It reads the names of programs itself, so a
+    /// daemon that has given up files knows none: then [`Daemon::listen_with`].
     ///
     /// # Errors
     /// When the operating system gives no thread.
     pub fn listen(host: Arc<Host>, socket: Socket, limits: Limits) -> Result<Daemon, ServeError> {
+        Daemon::listen_with(host, socket, limits, Box::new(name_of))
+    }
+
+    /// The same; `names` tells the name of the program that a process of the operating system runs. It may take a moment, for the one
+    /// connection whose thread asks.
+    ///
+    /// # Errors
+    /// When the operating system gives no thread.
+    pub fn listen_with(host: Arc<Host>, socket: Socket, limits: Limits, names: Names) -> Result<Daemon, ServeError> {
         let socket = Arc::new(socket);
         let shared = Arc::new(Shared {
             host,
             limits,
+            names,
             taken: Count::default(),
             users: Users::default(),
             reconnect_delays: Arc::default(),
@@ -216,10 +232,12 @@ impl Shared {
     fn meet(&self, connection: Packets, peer: Peer, user: Arc<User>, places: Places) {
         match hello(&connection) {
             Ok(_) if self.host.has_failed() => refuse(&connection, peer, "the kernel has failed".to_owned()),
-            Ok(brought) => {
+            Ok(mut brought) => {
                 if !self.rests(peer) {
                     return refuse(&connection, peer, "the daemon stops".to_owned());
                 }
+                // Asked of the operating system, which knows the process by the connection: nothing that the process says.
+                brought.name = (self.names)(peer.pid).unwrap_or_default();
                 let told = Told { pushed: 0, response: Response::Done };
                 if connection.send(&encode(&told, Vec::new()), &[]).is_err() {
                     return;
@@ -260,7 +278,7 @@ fn hello(connection: &Packets) -> Result<Brought, String> {
             let stores = stores.map_err(|reason| format!("its second descriptor: {reason}"))?;
             let process = process_of(connection.as_fd())
                 .map_err(|error| format!("the daemon cannot find its process: {error}"))?;
-            Ok(Brought { stream, stores, process })
+            Ok(Brought { stream, stores, process, name: String::new() })
         }
         Ok(Hello { magic: Hello::MAGIC, version }) => Err(format!(
             "it speaks version {version} of the protocol, and the daemon {VERSION}; use programs of one version"

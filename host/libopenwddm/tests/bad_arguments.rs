@@ -10,15 +10,18 @@ use std::process::Command;
 use d3dkmt_c::{FUNCTIONS, UNSUPPORTED, functions};
 
 /// Functions that ask nothing of their structure, or of one of zeros: how many adapters there are at most, an event, a mutex.
-const CONTENT_WITH_ZEROS: [&str; 6] = [
+const CONTENT_WITH_ZEROS: [&str; 7] = [
     "D3DKMTEnumAdapters",
     "D3DKMTEnumAdapters2",
     "D3DKMTEnumAdapters3",
     "D3DKMTCreateKeyedMutex",
     "D3DKMTCreateKeyedMutex2",
     "OpenWddmCreateEvent",
+    // NULL and -1 are the calling process.
+    "OpenWddmQueryProcess",
 ];
-const CONTENT_WITH_ONES: [&str; 3] = ["D3DKMTEnumAdapters", "D3DKMTCreateKeyedMutex", "OpenWddmCreateEvent"];
+const CONTENT_WITH_ONES: [&str; 4] =
+    ["D3DKMTEnumAdapters", "D3DKMTCreateKeyedMutex", "OpenWddmCreateEvent", "OpenWddmQueryProcess"];
 
 const HEAD: &str = r#"
 #include <stdio.h>

@@ -10,8 +10,8 @@ const NEWER: &str = "EnumProcesses CreateNativeFence OpenNativeFenceFromNtHandle
     DestroyDoorbell NotifyWorkSubmission IsFeatureEnabled RegisterBudgetChangeNotification \
     UnregisterBudgetChangeNotification";
 /// Functions that stand for calls of the operating system on Windows.
-const SYSTEM: &str =
-    "CreateEvent WaitEvent SetEvent ResetEvent CloseHandle ExportHandle ImportHandle OpenProcess CreateSection";
+const SYSTEM: &str = "CreateEvent WaitEvent SetEvent ResetEvent CloseHandle ExportHandle ImportHandle OpenProcess QueryProcess \
+    CreateSection";
 
 /// Those of the articles on native fences and on user-mode submission are among them, as the header names them.
 // seed: C22

@@ -34,8 +34,10 @@ pub use allocation::CreatedSurface;
 pub use needs::Needs;
 pub use share::unname;
 
+use std::collections::BTreeMap;
+
 use ddi::StandardAllocation;
-use kmt_calls::{Call, Refusal, Reply};
+use kmt_calls::{Call, ProcessIdentity, Refusal, Reply};
 use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
@@ -100,9 +102,10 @@ fn in_turn<T>(
     let process = process.ok_or_else(|| invalid("the process is not known to the kernel"))?;
     process.handles.allow_more(room.left(Kind::Handles));
     machine.adapters.iter_mut().for_each(|adapter| adapter.limit_commitments(room));
-    let Machine { adapters, nt_handles, globals, cross_fences, sections, keyed_mutexes, .. } = machine;
+    let Machine { adapters, nt_handles, globals, cross_fences, sections, keyed_mutexes, identities, .. } = machine;
     let mut turn = Turn {
         process,
+        identities,
         adapters,
         nt_handles,
         globals,
@@ -131,6 +134,7 @@ fn in_turn<T>(
 
 struct Turn<'a> {
     process: &'a mut Process,
+    identities: &'a BTreeMap<ProcessId, ProcessIdentity>,
     adapters: &'a mut Vec<Adapter>,
     nt_handles: &'a mut NtHandles,
     globals: &'a mut GlobalHandles,

@@ -24,7 +24,7 @@ pub mod section;
 use std::collections::{BTreeMap, VecDeque};
 
 use ddi::{Miniport, PowerState, StandardAllocation};
-use kmt_calls::{Call, MappingId, QueuedFence, Refusal};
+use kmt_calls::{Call, MappingId, ProcessIdentity, QueuedFence, Refusal};
 use vidmm::PlanReport;
 use wddm_types::{AdapterIndex, Luid, ProcessId, RawHandle, SegmentId};
 
@@ -58,6 +58,8 @@ const PAGING_WORKS_MAX: u64 = 8192;
 pub struct Machine {
     pub(crate) adapters: Vec<Adapter>,
     pub(crate) processes: BTreeMap<ProcessId, Process>,
+    /// What the operating system says of processes, where the embedding program has said it. Figures show it; it decides nothing.
+    pub(crate) identities: BTreeMap<ProcessId, ProcessIdentity>,
     pub(crate) nt_handles: NtHandles,
     pub(crate) globals: GlobalHandles,
     pub(crate) cross_fences: CrossFences,
@@ -81,6 +83,7 @@ impl Machine {
         Machine {
             adapters: Vec::new(),
             processes: BTreeMap::new(),
+            identities: BTreeMap::new(),
             nt_handles: NtHandles::new(handle_key),
             globals: GlobalHandles::default(),
             cross_fences: CrossFences::default(),

@@ -63,7 +63,7 @@ pub use segment::{BankTable, MemoryLayout, MemoryTotals, Segment, SegmentDescrip
 pub use slab::{AllocationId, DeviceId, SpaceId};
 pub use space::{Protection, Reserved, ScratchSlot, SpaceKind};
 pub use vidmm::{
-    ApertureFull, BrokenInvariant, Cut, DisplayError, DriverRange, EvictError, LegacyLock, Location, LockError,
+    Apart, ApertureFull, BrokenInvariant, Cut, DisplayError, DriverRange, EvictError, LegacyLock, Location, LockError,
     LockPlan, MakeResidentError, MakeResidentFlags, MapError, MapRequest, NeverFits, OfferError, OfferFlags, PinError,
     Portion, PortionError, PowerUp, PriorityError, Promotion, PropertyError, PropertyUpdate, ReclaimError,
     ReclaimResult, Reclaimed, Reference, ReferenceError, ReserveRequest, Residence, SegmentTally, Sleep, SpaceTally,

@@ -62,7 +62,7 @@ pub use placement::promote::Promotion;
 pub use placement::residency::{EvictError, MakeResidentError, MakeResidentFlags};
 pub use placement::split::{Cut, Portion, PortionError, Use};
 pub use power::{PowerUp, Sleep};
-pub use share::tally::{SegmentTally, SpaceTally, Tally};
+pub use share::tally::{Apart, SegmentTally, SpaceTally, Tally};
 pub use share::trim::{TrimFlags, TrimRequest};
 pub use view::lock::{LegacyLock, LockError, LockPlan};
 

@@ -1,8 +1,8 @@
 //! An adapter with three processes, for the tests of the page: numbers that are easy to find again.
 
 use d3dkmt::{
-    AdapterCounts, AdapterStatistics, NodeStatistics, NodeWork, PagingBytes, ProcessMemory, ProcessSegment,
-    ProcessStatistics, SegmentStatistics, SourceStatistics, VideoMemoryInfo,
+    AdapterCounts, AdapterStatistics, NodeStatistics, NodeWork, PagingBytes, ProcessIdentity, ProcessMemory,
+    ProcessSegment, ProcessStatistics, SegmentStatistics, SourceStatistics, VideoMemoryInfo,
 };
 use wddm_types::{Luid, NodeId, ProcessId, SegmentId, VidPnSourceId};
 
@@ -23,12 +23,14 @@ pub fn adapter() -> AdapterStatistics {
         capacity_bytes: capacity * MIB,
         committed_bytes: committed * MIB,
         resident_bytes: resident * MIB,
+        ..SegmentStatistics::default()
     };
     AdapterStatistics {
         left: Vec::new(),
         now_ns: 1_000_000_000_000,
         adapter: Luid(7),
         name: "discrete-4k".to_owned(),
+        ddi_version: 0x11008,
         stopped: None,
         awake: true,
         counts: AdapterCounts {
@@ -70,6 +72,7 @@ pub fn process(id: u32, class: u32, [resident, more, demoted]: [u64; 3], lost: b
     };
     ProcessStatistics {
         process: ProcessId(id),
+        identity: Some(ProcessIdentity { pid: 4000 + id, name: format!("train-{id}") }),
         priority_class: class,
         devices: 1,
         devices_lost: u32::from(lost),

@@ -16,6 +16,7 @@ use crate::hangs::HangArguments;
 use crate::link::LinkRate;
 use crate::run::{AdapterChoice, Placement, RunOptions, Share, Stage, Terms, Workload, parse_placement, parse_stage};
 use crate::serve::ServeArguments;
+use crate::serve::outside::OutsideArguments;
 use crate::size::MemorySize;
 use crate::sweep_command::SweepArguments;
 use crate::top::TopArguments;
@@ -51,6 +52,9 @@ pub enum Command {
     Present(PresentArguments),
     /// Serve a kernel to other processes at a local socket, until a signal stops it.
     Serve(ServeArguments),
+    /// Look at files for a daemon that has given them up; `serve` starts it.
+    #[command(name = "serve-outside", hide = true)]
+    ServeOutside(OutsideArguments),
     /// Watch a served kernel: engines, memory, paging, fences, and the processes that use them.
     Top(TopArguments),
     /// Measure this build against peers and limits of this machine.

@@ -16,6 +16,11 @@ use rustix::io::Errno;
 use crate::error::RunError;
 use terminal_text::printable;
 
+/// Standard output as a pipe to another process of this program, which reads bytes there and no person anything.
+pub fn pipe() -> impl Write {
+    io::stdout().lock()
+}
+
 /// Where a command prints. Each write is whole text.
 pub struct Out {
     sink: Box<dyn Write>,

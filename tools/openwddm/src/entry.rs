@@ -17,6 +17,7 @@ use crate::present;
 use crate::progress::Progress;
 use crate::run;
 use crate::run_command;
+use crate::serve::outside::outside;
 use crate::serve::serve;
 use crate::sweep_command;
 use crate::top::top;
@@ -55,6 +56,7 @@ fn command(command: Option<Command>, out: &mut Out) -> Result<u8, RunError> {
             sweep_command::run(&arguments, &Progress::on_stderr(), &interruption::flag(), out)
         }
         Some(Command::Serve(arguments)) => serve(&arguments, out),
+        Some(Command::ServeOutside(arguments)) => outside(&arguments),
         Some(Command::Top(arguments)) => top(&arguments, &interruption::flag(), out),
         Some(Command::Adapters(asked)) => {
             let text = match &asked.profile {

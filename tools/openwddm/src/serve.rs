@@ -2,6 +2,7 @@
 //! ready, and stops cleanly at a signal. Called by `entry`.
 
 mod config;
+pub mod outside;
 mod setup;
 mod value;
 
@@ -107,7 +108,7 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
         });
     }
     let setup = set_up(arguments, &config)?;
-    let names = names(&setup);
+    let profiles = profiles(&setup);
     // Without colours: the log escapes control sequences, also those that a client has sent.
     let level = tracing::Level::from(config.log.unwrap_or_default());
     let log = tracing_subscriber::fmt().with_writer(|| Log).with_ansi(false).with_target(false);
@@ -121,12 +122,36 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
         (None, None) => unreachable!("checked above"),
     };
     let place = socket.path().map_or("a socket that was handed over".to_owned(), |path| path.display().to_string());
+    // Before files are given up, and before there is a thread.
+    let outside = outside::start(arguments.config.as_deref());
     let sandboxed = config.sandbox.unwrap_or(true) && !arguments.no_sandbox;
     if sandboxed {
         // Threads of the adapters, too, have no files.
         keep_only_socket(&socket, arguments.metrics.is_some())?;
     }
     // From here on a signal ends it as it should end, and its socket with it.
+    let stopped = signals()?;
+    let host = Host::start(setup).map_err(not_started)?;
+    let figures = arguments.metrics.map(|address| metrics::serve(&host, address)).transpose()?;
+    if sandboxed {
+        give_up_calls().map_err(not_given_up)?;
+    } else {
+        tracing::warn!("the daemon keeps files and system calls that it does not need");
+    }
+    let names = move |pid| outside.as_ref().and_then(|outside| outside.name_of(pid));
+    let daemon = Daemon::listen_with(Arc::clone(&host), socket, limits, Box::new(names)).map_err(unserved)?;
+    tracing::info!("{profiles} at {place} after {} ms", began.elapsed().as_millis());
+    if let Some(figures) = &figures {
+        tracing::info!("figures at http://{}/metrics", figures.address());
+    }
+    let ended = until_stopped(&stopped, &host);
+    tracing::info!("stops, with {} processes", daemon.clients());
+    drop(daemon);
+    ended.map(|()| 0)
+}
+
+/// A message comes here when a signal asks the daemon to stop.
+fn signals() -> Result<mpsc::Receiver<()>, RunError> {
     let (stop, stopped) = mpsc::channel();
     let told = ctrlc::set_handler(move || {
         // A failure: the main thread is stopping already.
@@ -136,22 +161,7 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
         problem: format!("it could not install its handler of signals, by which it is stopped: {error}"),
         remedy: "run it where signals can be handled".to_owned(),
     })?;
-    let host = Host::start(setup).map_err(not_started)?;
-    let figures = arguments.metrics.map(|address| metrics::serve(&host, address)).transpose()?;
-    if sandboxed {
-        give_up_calls().map_err(not_given_up)?;
-    } else {
-        tracing::warn!("the daemon keeps files and system calls that it does not need");
-    }
-    let daemon = Daemon::listen(Arc::clone(&host), socket, limits).map_err(unserved)?;
-    tracing::info!("{names} at {place} after {} ms", began.elapsed().as_millis());
-    if let Some(figures) = &figures {
-        tracing::info!("figures at http://{}/metrics", figures.address());
-    }
-    let ended = until_stopped(&stopped, &host);
-    tracing::info!("stops, with {} processes", daemon.clients());
-    drop(daemon);
-    ended.map(|()| 0)
+    Ok(stopped)
 }
 
 /// Gives up the daemon's access to files, but for taking its socket away at the end; it logs what the operating system lets it keep.
@@ -239,7 +249,7 @@ fn set_up(arguments: &ServeArguments, config: &Config) -> Result<HostConfig, Run
 }
 
 /// The profiles of the adapters.
-fn names(setup: &HostConfig) -> String {
+fn profiles(setup: &HostConfig) -> String {
     let names = std::iter::once(setup.profile.name).chain(setup.others.iter().map(|other| other.profile.name));
     names.collect::<Vec<_>>().join(", ")
 }
@@ -251,7 +261,7 @@ fn names(setup: &HostConfig) -> String {
 /// Those of a start with it, but for a socket that is missing, because a service manager may hand one over.
 fn check(arguments: &ServeArguments, config: &Config) -> Result<String, RunError> {
     let setup = set_up(arguments, config)?;
-    let names = names(&setup);
+    let profiles = profiles(&setup);
     let mode = dxgk_host::Mode::Virtual { stored: false };
     let tried = HostConfig { mode, memory_files: false, isolates_processes: false, processors: None, ..setup };
     drop(Host::start(tried).map_err(not_started)?);
@@ -262,7 +272,7 @@ fn check(arguments: &ServeArguments, config: &Config) -> Result<String, RunError
         .map_or("a socket that a service manager hands over".to_owned(), |path| path.display().to_string());
     let lowered = met.lowered().map_or(String::new(), |lowered| format!("note: {lowered}\n"));
     Ok(format!(
-        "the configuration is good: {names} at {place}, for {} processes that may need {} of {} descriptors\n{lowered}",
+        "the configuration is good: {profiles} at {place}, for {} processes that may need {} of {} descriptors\n{lowered}",
         met.limits.processes,
         met.limits.descriptors_at_most(),
         met.given,

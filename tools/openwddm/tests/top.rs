@@ -37,6 +37,12 @@ fn sum(values: &Value, field: &str) -> u64 {
     values.as_array().expect("a list").iter().map(|value| value[field].as_u64().expect("a number")).sum()
 }
 
+/// The sum over those of a list whose field `key` is this.
+fn sum_where(values: &Value, key: &str, is: &Value, field: &str) -> u64 {
+    let values = values.as_array().expect("a list").iter().filter(|value| value[key] == *is);
+    values.map(|value| value[field].as_u64().expect("a number")).sum()
+}
+
 #[test]
 fn figures_are_those_of_the_processes_that_made_them() {
     let (daemon, _folder) = daemon();
@@ -53,6 +59,9 @@ fn figures_are_those_of_the_processes_that_made_them() {
     let seen = look(&daemon);
     let after = ours(&seen);
     let grown = |field: &str| after[field].as_u64().expect("a number") - before[field].as_u64().expect("a number");
+    assert_eq!(after["pid"], std::process::id());
+    let comm = std::fs::read_to_string("/proc/self/comm").expect("this program has a name");
+    assert_eq!(after["name"], comm.trim_end(), "the daemon, which can open no file, was told it");
     assert_eq!((grown("allocations"), grown("allocated_bytes")), (3, 12 * MIB));
     assert_eq!((grown("resident_bytes"), grown("committed_bytes")), (8 * MIB, 8 * MIB));
     assert_eq!(
@@ -63,7 +72,15 @@ fn figures_are_those_of_the_processes_that_made_them() {
     assert_eq!(adapter["adapter"], "discrete-4k");
     assert_eq!(adapter["segments"][0]["capacity_bytes"], 128 * MIB);
     assert!(adapter["elapsed_ns"].as_u64().expect("a number") >= 200_000_000);
-    assert!(sum(&adapter["processes"], "committed_bytes") <= sum(&adapter["segments"], "committed_bytes"));
+    for segment in adapter["segments"].as_array().expect("a list") {
+        let theirs = |field: &str| -> u64 {
+            let of = |process: &Value| sum_where(&process["segments"], "segment", &segment["segment"], field);
+            adapter["processes"].as_array().expect("a list").iter().map(of).sum()
+        };
+        let number = |field: &str| segment[field].as_u64().expect("a number");
+        assert_eq!(theirs("committed_bytes") + number("unowned_bytes"), number("committed_bytes"), "{segment}");
+        assert_eq!(theirs("resident_bytes"), number("resident_bytes") + number("repeated_bytes"), "{segment}");
+    }
     drop(surfaces);
     // The drop does not wait for the destruction; the kernel answers a later call of this process behind it.
     gpu.adapter().video_memory_info(true).expect("an answer");

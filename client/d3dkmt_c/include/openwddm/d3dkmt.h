@@ -772,6 +772,7 @@ typedef struct _OPENWDDM_CLOSEHANDLE OPENWDDM_CLOSEHANDLE;
 typedef struct _OPENWDDM_EXPORTHANDLE OPENWDDM_EXPORTHANDLE;
 typedef struct _OPENWDDM_IMPORTHANDLE OPENWDDM_IMPORTHANDLE;
 typedef struct _OPENWDDM_OPENPROCESS OPENWDDM_OPENPROCESS;
+typedef struct _OPENWDDM_QUERYPROCESS OPENWDDM_QUERYPROCESS;
 typedef struct _OPENWDDM_CREATESECTION OPENWDDM_CREATESECTION;
 
 typedef void (*PFND3DKMT_TRIMNOTIFICATIONCALLBACK)(D3DKMT_TRIMNOTIFICATION*);
@@ -2773,8 +2774,8 @@ struct _D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION {
 };
 
 struct _D3DKMT_NODE_PERFDATA {
-    UINT NodeOrdinal; /* out: 0, because the kernel has no such figure */
-    UINT PhysicalAdapterIndex; /* out: 0, because the kernel has no such figure */
+    UINT NodeOrdinal; /* in: the node, for KMTQAITYPE_NODEPERFDATA; out: the same */
+    UINT PhysicalAdapterIndex; /* in: 0, the only one; out: 0 */
     UINT64 Frequency; /* out: 0, because the kernel has no such figure */
     UINT64 MaxFrequency; /* out: 0, because the kernel has no such figure */
     UINT64 MaxFrequencyOC; /* out: 0, because the kernel has no such figure */
@@ -2880,7 +2881,7 @@ struct _D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION {
     UINT64 TotalBytesEvictedByPriority[5]; /* out: 0, because the kernel has no such figure */
     UINT64 SystemMemoryEndAddress; /* out: 0, because the kernel has no such figure */
     D3DKMT_QUERYSTATISTICS_SEGMENT_POWER_FLAGS PowerFlags; /* out: 0, because the kernel has no such figure */
-    D3DKMT_QUERYSTATISTICS_SEGMENT_PROPERTIES SegmentProperties; /* out: bits of D3DKMT_QUERYSTATISTICS_SEGMENT_PROPERTIES */
+    D3DKMT_QUERYSTATISTICS_SEGMENT_PROPERTIES SegmentProperties; /* out: bits of D3DKMT_QUERYSTATISTICS_SEGMENT_PROPERTIES on adapters from WDDM 3.1 on, else 0 */
     UINT64 Reserved[5]; /* out: 0, because the kernel has no such figure */
 };
 
@@ -3054,12 +3055,12 @@ struct _D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION {
 };
 
 struct _D3DKMT_ADAPTER_PERFDATA {
-    UINT PhysicalAdapterIndex; /* out: 0, because the kernel has no such figure */
+    UINT PhysicalAdapterIndex; /* in: 0, the only one; out: 0 */
     UINT64 MemoryFrequency; /* out: 0, because the kernel has no such figure */
     UINT64 MaxMemoryFrequency; /* out: 0, because the kernel has no such figure */
     UINT64 MaxMemoryFrequencyOC; /* out: 0, because the kernel has no such figure */
     UINT64 MemoryBandwidth; /* out: 0, because the kernel has no such figure */
-    UINT64 PCIEBandwidth; /* out: 0, because the kernel has no such figure */
+    UINT64 PCIEBandwidth; /* out: bytes that paging has moved over the link, in and out, since the adapter started */
     UINT FanRPM; /* out: 0, because the kernel has no such figure */
     UINT Power; /* out: 0, because the kernel has no such figure */
     UINT Temperature; /* out: 0, because the kernel has no such figure */
@@ -3067,7 +3068,7 @@ struct _D3DKMT_ADAPTER_PERFDATA {
 };
 
 struct _D3DKMT_ADAPTER_PERFDATACAPS {
-    UINT PhysicalAdapterIndex; /* out: 0, because the kernel has no such figure */
+    UINT PhysicalAdapterIndex; /* in: 0, the only one; out: 0 */
     UINT64 MaxMemoryBandwidth; /* out: 0, because the kernel has no such figure */
     UINT64 MaxPCIEBandwidth; /* out: 0, because the kernel has no such figure */
     UINT MaxFanRPM; /* out: 0, because the kernel has no such figure */
@@ -3078,18 +3079,18 @@ struct _D3DKMT_ADAPTER_PERFDATACAPS {
 struct _D3DKMT_GPUVERSION {
     UINT PhysicalAdapterIndex; /* out: 0, because the kernel has no such figure */
     UINT16 BiosVersion[32]; /* out: 0, because the kernel has no such figure */
-    UINT16 GpuArchitecture[32]; /* out: 0, because the kernel has no such figure */
+    UINT16 GpuArchitecture[32]; /* out: the name of the adapter, up to a zero */
 };
 
 struct _D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION {
-    D3DKMT_ADAPTER_PERFDATA AdapterPerfData; /* out: 0, because the kernel has no such figure */
+    D3DKMT_ADAPTER_PERFDATA AdapterPerfData; /* out: as of KMTQAITYPE_ADAPTERPERFDATA */
     D3DKMT_ADAPTER_PERFDATACAPS AdapterPerfDataCaps; /* out: 0, because the kernel has no such figure */
-    D3DKMT_GPUVERSION GpuVersion; /* out: 0, because the kernel has no such figure */
+    D3DKMT_GPUVERSION GpuVersion; /* out: what the adapter is */
 };
 
 union _D3DKMT_QUERYSTATISTICS_RESULT {
     D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION AdapterInformation; /* out: of ADAPTER and ADAPTER2 */
-    D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION PhysAdapterInformation; /* out: of PHYSICAL_ADAPTER, which is STATUS_NOT_SUPPORTED */
+    D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION PhysAdapterInformation; /* out: of PHYSICAL_ADAPTER */
     D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION SegmentInformation; /* out: of SEGMENT and SEGMENT2 */
     D3DKMT_QUERYSTATISTICS_NODE_INFORMATION NodeInformation; /* out: of NODE and NODE2 */
     D3DKMT_QUERYSTATISTICS_VIDPNSOURCE_INFORMATION VidPnSourceInformation; /* out: of VIDPNSOURCE */
@@ -3161,7 +3162,7 @@ struct _D3DKMT_QUERYSTATISTICS {
         D3DKMT_QUERYSTATISTICS_QUERY_NODE QueryProcessNode; /* in: of PROCESS_NODE */
         D3DKMT_QUERYSTATISTICS_QUERY_VIDPNSOURCE QueryVidPnSource; /* in: of VIDPNSOURCE */
         D3DKMT_QUERYSTATISTICS_QUERY_VIDPNSOURCE QueryProcessVidPnSource; /* in: of PROCESS_VIDPNSOURCE, which is STATUS_NOT_SUPPORTED */
-        D3DKMT_QUERYSTATISTICS_QUERY_PHYSICAL_ADAPTER QueryPhysAdapter; /* in: of PHYSICAL_ADAPTER, which is STATUS_NOT_SUPPORTED */
+        D3DKMT_QUERYSTATISTICS_QUERY_PHYSICAL_ADAPTER QueryPhysAdapter; /* in: of PHYSICAL_ADAPTER */
         D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2 QueryAdapter2; /* in: of ADAPTER2 */
         D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT2 QuerySegment2; /* in: of SEGMENT2 */
         D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2 QueryProcessAdapter2; /* in: of PROCESS_ADAPTER2 */
@@ -3237,6 +3238,12 @@ struct _OPENWDDM_OPENPROCESS {
     ULONG ProcessId; /* in: the number of a process, as D3DKMTEnumProcesses tells */
     DWORD DesiredAccess; /* in: 0x400 to query figures, 0x200 to set them */
     HANDLE hProcess; /* out: the process, for the calls that have hProcess */
+};
+
+struct _OPENWDDM_QUERYPROCESS {
+    HANDLE hProcess; /* in: a process of OpenWddmOpenProcess; NULL or -1: the calling one */
+    ULONG SystemProcessId; /* out: its number in the operating system; 0: not known */
+    BYTE Name[64]; /* out: the name of its program as UTF-8, up to a zero; empty: not known */
 };
 
 struct _OPENWDDM_CREATESECTION {
@@ -3436,6 +3443,7 @@ NTSTATUS OpenWddmCloseHandle(CONST OPENWDDM_CLOSEHANDLE*);
 NTSTATUS OpenWddmExportHandle(OPENWDDM_EXPORTHANDLE*);
 NTSTATUS OpenWddmImportHandle(OPENWDDM_IMPORTHANDLE*);
 NTSTATUS OpenWddmOpenProcess(OPENWDDM_OPENPROCESS*);
+NTSTATUS OpenWddmQueryProcess(OPENWDDM_QUERYPROCESS*);
 NTSTATUS OpenWddmCreateSection(OPENWDDM_CREATESECTION*);
 NTSTATUS D3DKMTShareObjects(UINT, CONST D3DKMT_HANDLE*, CONST OBJECT_ATTRIBUTES*, DWORD, HANDLE*);
 NTSTATUS D3DKMTSetProcessSchedulingPriorityClass(HANDLE, D3DKMT_SCHEDULINGPRIORITYCLASS);

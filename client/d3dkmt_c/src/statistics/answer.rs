@@ -73,8 +73,36 @@ pub fn process_adapter(
     }
 }
 
-pub fn segment(known: &SegmentStatistics) -> D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION {
-    let system = if known.aperture { D3DKMT_QUERYSTATISTICS_SEGMENT_PROPERTIES::SystemMemory } else { 0 };
+/// `DXGKDDI_INTERFACE_VERSION_WDDM3_1`.
+const WDDM_3_1: u32 = 0x1_0004;
+
+/// What drivers report of their hardware. The engines of a software GPU run on the machine's processors: they have no clock, fan, power or
+/// temperature of their own, and those members are 0, as the documentation has it for hardware that does not tell. Bytes over the link are the
+/// kernel's own count of what paging moved.
+pub fn perf_data(known: &AdapterStatistics) -> D3DKMT_ADAPTER_PERFDATA {
+    D3DKMT_ADAPTER_PERFDATA {
+        PCIEBandwidth: known.paging.in_bytes.saturating_add(known.paging.out_bytes),
+        ..D3DKMT_ADAPTER_PERFDATA::zeroed()
+    }
+}
+
+pub fn physical_adapter(known: &AdapterStatistics) -> D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION {
+    let mut information = D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION::zeroed();
+    information.AdapterPerfData = perf_data(known);
+    let architecture = &mut information.GpuVersion.GpuArchitecture;
+    let room = architecture.len() - 1;
+    architecture.iter_mut().zip(known.name.encode_utf16().take(room)).for_each(|(into, unit)| *into = unit);
+    information
+}
+
+/// Whether a segment shows system memory: `Aperture` says it at every level, `SegmentProperties` from WDDM 3.1 on, before which the member
+/// is reserved.
+pub fn segment(all: &AdapterStatistics, known: &SegmentStatistics) -> D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION {
+    let system = if known.aperture && all.ddi_version >= WDDM_3_1 {
+        D3DKMT_QUERYSTATISTICS_SEGMENT_PROPERTIES::SystemMemory
+    } else {
+        0
+    };
     D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION {
         CommitLimit: known.capacity_bytes,
         BytesCommitted: known.committed_bytes,

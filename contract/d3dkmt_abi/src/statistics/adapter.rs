@@ -133,12 +133,12 @@ layout! {
     }
 
     structure D3DKMT_ADAPTER_PERFDATA { 64;
-        0 PhysicalAdapterIndex: UINT = "out: 0, because the kernel has no such figure",
+        0 PhysicalAdapterIndex: UINT = "in: 0, the only one; out: 0",
         8 MemoryFrequency: UINT64 = "out: 0, because the kernel has no such figure",
         16 MaxMemoryFrequency: UINT64 = "out: 0, because the kernel has no such figure",
         24 MaxMemoryFrequencyOC: UINT64 = "out: 0, because the kernel has no such figure",
         32 MemoryBandwidth: UINT64 = "out: 0, because the kernel has no such figure",
-        40 PCIEBandwidth: UINT64 = "out: 0, because the kernel has no such figure",
+        40 PCIEBandwidth: UINT64 = "out: bytes that paging has moved over the link, in and out, since the adapter started",
         48 FanRPM: UINT = "out: 0, because the kernel has no such figure",
         52 Power: UINT = "out: 0, because the kernel has no such figure",
         56 Temperature: UINT = "out: 0, because the kernel has no such figure",
@@ -146,7 +146,7 @@ layout! {
     }
 
     structure D3DKMT_ADAPTER_PERFDATACAPS { 40;
-        0 PhysicalAdapterIndex: UINT = "out: 0, because the kernel has no such figure",
+        0 PhysicalAdapterIndex: UINT = "in: 0, the only one; out: 0",
         8 MaxMemoryBandwidth: UINT64 = "out: 0, because the kernel has no such figure",
         16 MaxPCIEBandwidth: UINT64 = "out: 0, because the kernel has no such figure",
         24 MaxFanRPM: UINT = "out: 0, because the kernel has no such figure",
@@ -157,12 +157,12 @@ layout! {
     structure D3DKMT_GPUVERSION { 132;
         0 PhysicalAdapterIndex: UINT = "out: 0, because the kernel has no such figure",
         4 BiosVersion: [UINT16; 32] = "out: 0, because the kernel has no such figure",
-        68 GpuArchitecture: [UINT16; 32] = "out: 0, because the kernel has no such figure",
+        68 GpuArchitecture: [UINT16; 32] = "out: the name of the adapter, up to a zero",
     }
 
     structure D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION { 240;
-        0 AdapterPerfData: D3DKMT_ADAPTER_PERFDATA = "out: 0, because the kernel has no such figure",
+        0 AdapterPerfData: D3DKMT_ADAPTER_PERFDATA = "out: as of KMTQAITYPE_ADAPTERPERFDATA",
         64 AdapterPerfDataCaps: D3DKMT_ADAPTER_PERFDATACAPS = "out: 0, because the kernel has no such figure",
-        104 GpuVersion: D3DKMT_GPUVERSION = "out: 0, because the kernel has no such figure",
+        104 GpuVersion: D3DKMT_GPUVERSION = "out: what the adapter is",
     }
 }

@@ -31,6 +31,11 @@ pub enum StatisticsCall {
         /// A handle of a process that may be queried; 0: the calling one.
         process: u64,
     },
+    /// The operating system's name of a program (`QueryFullProcessImageName`) → `ProcessIdentity`.
+    QueryProcessIdentity {
+        /// A handle of a process that may be queried; 0: the calling one.
+        process: u64,
+    },
     /// `D3DKMTQueryClockCalibration` → `ClockCalibration`.
     QueryClockCalibration {
         /// The adapter.
@@ -50,6 +55,7 @@ impl StatisticsCall {
             StatisticsCall::QueryStatistics { .. } => "QueryStatistics",
             StatisticsCall::OpenProcess { .. } => "OpenProcess",
             StatisticsCall::GetProcessId { .. } => "GetProcessId",
+            StatisticsCall::QueryProcessIdentity { .. } => "QueryProcessIdentity",
             StatisticsCall::QueryClockCalibration { .. } => "QueryClockCalibration",
         }
     }

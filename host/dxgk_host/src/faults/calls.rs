@@ -13,6 +13,7 @@ pub const CALLS: &[&str] = &[
     "QueryStatistics",
     "EnumProcesses",
     "OpenProcess",
+    "QueryProcessIdentity",
     "CreateDevice",
     "GetDeviceState",
     "MarkDeviceAsError",

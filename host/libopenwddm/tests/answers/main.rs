@@ -5,6 +5,10 @@
 mod programs;
 mod unchanged;
 
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
 use programs::{Served, build_from, run, said, said_by};
 
 /// The signal of a store that is not allowed.
@@ -150,4 +154,66 @@ fn a_store_into_a_fence_ends_the_program() {
             assert_eq!(ended, Some(SIGSEGV), "{kind} {environment:?}: {}", String::from_utf8_lossy(&output.stderr));
         }
     }
+}
+
+/// Starts a program, and waits for its first line; it goes on until its input ends.
+fn started(program: &Path, environment: &[(&str, &str)]) -> (Child, Option<ChildStdin>) {
+    let mut command = Command::new(program);
+    command
+        .env("LD_LIBRARY_PATH", programs::libraries())
+        .env("OPENWDDM_REFUSALS", "1")
+        .envs(environment.iter().copied());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("it is there");
+    assert!(!line.is_empty(), "it says that it has begun");
+    let input = child.stdin.take();
+    (child, input)
+}
+
+/// A monitor's table of a kernel that works: `monitor` checks that the sums of processes are those of segments and groups.
+fn monitored(environment: &[(&str, &str)]) -> Vec<String> {
+    said_by("examples", "monitor", environment).lines().map(str::to_owned).collect()
+}
+
+// spec: memory §5.5, sync §2.10 (QueryStatistics)
+#[test]
+fn a_monitor_finds_no_process_in_a_kernel_of_its_own_at_every_level() {
+    for (profile, level) in [("discrete-4k", "3200"), ("wddm2-packets", "2600"), ("integrated", "3200")] {
+        let lines = monitored(&[("OPENWDDM_ADAPTER", profile)]);
+        assert!(lines[0].starts_with(&format!("adapter level {level}, ")), "{lines:?}");
+        assert!(lines.last().is_some_and(|line| line.starts_with("0 processes, ")), "{lines:?}");
+    }
+}
+
+// spec: memory §5.5, sync §2.10 (QueryStatistics)
+#[test]
+fn a_monitor_sees_the_processes_of_a_busy_daemon_and_their_sums_agree() {
+    let mut served = Served::start();
+    let there = served.environment().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let there = there.each_ref().map(|(name, value)| (name.as_str(), value.as_str()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = build_from("tests/answers", folder.path(), "busy", &["-lopenwddm"]);
+    let mut busy: Vec<_> = (0..2).map(|_| started(&program, &there)).collect();
+    let lines = monitored(&there);
+    assert!(lines.last().is_some_and(|line| line.starts_with("2 processes, 32768 KiB dedicated")), "{lines:?}");
+    for (child, _) in &busy {
+        let own = format!(" pid {} ", child.id());
+        let line = lines.iter().find(|line| line.contains(&own)).unwrap_or_else(|| panic!("{own} in {lines:?}"));
+        let local: u64 = line
+            .split("local ")
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next())
+            .expect("a figure")
+            .parse()
+            .expect("KiB");
+        assert!((4096..8192).contains(&local), "its surface: {line}");
+    }
+    let load = lines.iter().find_map(|line| line.strip_prefix("node 0: ")?.split('%').next()?.parse::<f64>().ok());
+    assert!(load.is_some_and(|load| load > 0.0), "an engine has run: {lines:?}");
+    for (child, input) in &mut busy {
+        drop(input.take());
+        assert!(child.wait().expect("it ends").success());
+    }
+    served.end();
 }

@@ -217,6 +217,7 @@ impl Adapter {
             })
             .collect();
         AdapterInfo {
+            luid: self.luid,
             name: self.config.name.clone(),
             ddi_version: self.driver.reported().ddi_version.0,
             atomics_64_bit: self.driver.has_64_bit_atomics(),

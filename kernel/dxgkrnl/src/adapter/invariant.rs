@@ -66,6 +66,8 @@ impl Adapter {
         self.check_bindings()?;
         self.check_fences()?;
         self.check_displays()?;
+        let contradiction = self.contradiction();
+        ensure(contradiction.is_none(), "figures", || contradiction.unwrap_or_default())?;
         self.memory.ring.check().map_err(|place| BrokenInvariant { rule: "paging ring", place })?;
         let heard = self.doorbells.connected().filter(|_| self.life.is_off());
         ensure(heard.is_none(), "doorbells", || format!("connected in a sleep: {heard:?}"))?;

@@ -23,6 +23,7 @@ impl Adapter {
             now_ns: cx.now_ns,
             adapter: self.luid,
             name: self.config.name.clone(),
+            ddi_version: self.driver.reported().ddi_version.0,
             stopped: self.life.why_stopped().map(str::to_owned),
             awake: !self.life.is_off(),
             counts: self.tally.counts(),
@@ -33,6 +34,18 @@ impl Adapter {
             left: self.tally.left().collect(),
             processes: self.owners.processes().map(|(id, _)| self.of_process(cx, id, &memory)).collect(),
         }
+    }
+
+    /// Where figures of memory, as calls get them, contradict each other.
+    pub fn contradiction(&self) -> Option<String> {
+        let tally = self.vidmm.tally();
+        let process = |(process, _): (ProcessId, _)| {
+            let memory = self.memory_of(process, tally.spaces.get(&self.owners.space_of(process)));
+            ProcessStatistics { process, memory, ..ProcessStatistics::default() }
+        };
+        let processes = self.owners.processes().map(process).collect();
+        let segments = self.segment_statistics(&tally);
+        AdapterStatistics { processes, segments, ..AdapterStatistics::default() }.contradiction()
     }
 
     /// The processes that have a device here.
@@ -87,15 +100,18 @@ impl Adapter {
     }
 
     fn segment_statistics(&self, tally: &vidmm::Tally) -> Vec<SegmentStatistics> {
-        let known = self.vidmm.segments().iter().zip(&tally.segments);
-        let one = |(segment, tally): (&vidmm::Segment, &vidmm::SegmentTally)| SegmentStatistics {
-            segment: segment.id,
-            aperture: segment.is_aperture(),
-            local: self.vidmm.group_of(segment.id) == SegmentGroup::Local,
-            capacity_bytes: segment.capacity_bytes(),
-            committed_bytes: tally.committed_bytes,
-            resident_bytes: tally.resident_bytes,
-        };
+        let known = self.vidmm.segments().iter().zip(&tally.segments).zip(&tally.apart);
+        let one =
+            |((segment, tally), apart): ((&vidmm::Segment, &vidmm::SegmentTally), &vidmm::Apart)| SegmentStatistics {
+                segment: segment.id,
+                aperture: segment.is_aperture(),
+                local: self.vidmm.group_of(segment.id) == SegmentGroup::Local,
+                capacity_bytes: segment.capacity_bytes(),
+                committed_bytes: tally.committed_bytes,
+                resident_bytes: tally.resident_bytes,
+                unowned_bytes: apart.unowned_bytes,
+                repeated_bytes: apart.repeated_bytes,
+            };
         known.map(one).collect()
     }
 
@@ -114,6 +130,8 @@ impl Adapter {
         // CAST: handles bound how many a process has.
         ProcessStatistics {
             process,
+            // The machine knows it, and puts it in.
+            identity: None,
             priority_class: self.owners.class_of(process),
             devices: self.owners.devices_of(process).count() as u32,
             devices_lost: lost as u32,

@@ -271,6 +271,7 @@ fn of_statistics(call: &StatisticsCall) -> Needs {
         StatisticsCall::EnumProcesses { .. }
         | StatisticsCall::QueryStatistics { .. }
         | StatisticsCall::GetProcessId { .. }
+        | StatisticsCall::QueryProcessIdentity { .. }
         | StatisticsCall::QueryClockCalibration { .. } => Needs::SOMETHING,
     }
 }

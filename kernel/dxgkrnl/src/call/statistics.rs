@@ -18,7 +18,10 @@ impl Turn<'_> {
                 done(Reply::Processes(self.adapter_by_luid(adapter)?.process_ids()))
             }
             StatisticsCall::QueryStatistics { adapter } => {
-                let statistics = self.adapter_by_luid(adapter)?.statistics(cx);
+                let mut statistics = self.adapter_by_luid(adapter)?.statistics(cx);
+                for theirs in &mut statistics.processes {
+                    theirs.identity = self.identities.get(&theirs.process).cloned();
+                }
                 done(Reply::Statistics(Box::new(statistics)))
             }
             StatisticsCall::OpenProcess { process, access } => {
@@ -39,6 +42,11 @@ impl Turn<'_> {
                     ProcessAccess::QUERY_INFORMATION,
                 )?;
                 done(Reply::Processes(vec![named]))
+            }
+            StatisticsCall::QueryProcessIdentity { process } => {
+                let handle = NtHandleNumber::from_raw(process);
+                let named = self.nt_handles.process(self.from, handle, ProcessAccess::QUERY_INFORMATION)?;
+                done(Reply::ProcessIdentity(self.identities.get(&named).cloned()))
             }
             StatisticsCall::QueryClockCalibration { adapter, node, physical_adapter } => {
                 let index = self.adapter(adapter)?;

@@ -1,7 +1,7 @@
 //! Processes come to the machine and go, with their quotas, handles of each other, and terms that the embedding program sets.
 
 use events::Event;
-use kmt_calls::{ProcessAccess, Refusal};
+use kmt_calls::{ProcessAccess, ProcessIdentity, Refusal};
 use wddm_types::ProcessId;
 
 use super::{Cx, Machine};
@@ -86,6 +86,7 @@ impl Machine {
         if self.processes.remove(&id).is_none() {
             return;
         }
+        self.identities.remove(&id);
         for adapter in &mut self.adapters {
             adapter.process_died(cx, id);
             adapter.settle(cx);
@@ -125,6 +126,13 @@ impl Machine {
     pub fn allow_raised_priority(&mut self, id: ProcessId, allowed: bool) {
         if let Some(process) = self.processes.get_mut(&id) {
             process.may_raise_priority = allowed;
+        }
+    }
+
+    /// What the operating system says of a process, for figures. Unknown processes are ignored.
+    pub fn identify_process(&mut self, id: ProcessId, identity: ProcessIdentity) {
+        if self.processes.contains_key(&id) {
+            self.identities.insert(id, identity);
         }
     }
 

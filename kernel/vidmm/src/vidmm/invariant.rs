@@ -8,6 +8,7 @@
 //! | works | the ring has completed no work that was not returned |
 //! | lists | counts per device, their sums, holders and owners say the same; a running device has no postponed step |
 //! | budgets | a process's need is the sum over its lists, each allocation once, where it lies |
+//! | figures | segments, processes and budgets tell the same bytes |
 //! | victims | the order of victims follows from the allocations alone |
 //! | foreseen | the planner was told which pages each subject has, and how much room is left for subjects |
 //! | addresses | each page of a space is free or taken once; an allocation knows its mappings, and they lie in it |
@@ -18,6 +19,7 @@
 
 mod addresses;
 mod digest;
+mod figures;
 mod foreseen;
 mod lists;
 
@@ -70,6 +72,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
         self.spaces.check_tables().map_err(broken("tables"))?;
         self.check_lists()?;
         self.check_needs()?;
+        self.check_figures()?;
         self.check_turns()?;
         self.check_offers()?;
         self.check_foreseen()?;

@@ -117,6 +117,16 @@ impl Text<'_> {
     }
 
     fn processes(&mut self) {
+        let identity = |process: &ProcessStatistics| {
+            let known = process.identity.iter();
+            known.map(|one| (format!(",pid=\"{}\",name=\"{}\"", one.pid, escaped(&one.name)), "1".to_owned())).collect()
+        };
+        self.each_process(
+            Gauge,
+            "process_info",
+            "1, with the process's number and name in the operating system.",
+            identity,
+        );
         for (name, help, of) in PROCESS {
             self.each_process(Gauge, name, help, |process| one(of(process)));
         }

@@ -12,6 +12,10 @@ use super::rows::Row;
 pub enum Column {
     /// The process's number.
     Process,
+    /// The name of its program.
+    Name,
+    /// Its number in the operating system.
+    Pid,
     /// Its priority class.
     Class,
     /// The load of the node that it uses most.
@@ -52,9 +56,9 @@ pub enum Column {
 
 impl Column {
     /// All of them, the more important ones first: a page shows as many as it has room for.
-    pub const ALL: [Column; 19] = [
+    pub const ALL: [Column; 21] = [
         Column::Process,
-        Column::Class,
+        Column::Name,
         Column::Load,
         Column::Resident,
         Column::Committed,
@@ -62,6 +66,8 @@ impl Column {
         Column::Budget,
         Column::PagedIn,
         Column::PagedOut,
+        Column::Class,
+        Column::Pid,
         Column::Used,
         Column::Buffers,
         Column::Fences,
@@ -88,6 +94,8 @@ impl Column {
     pub fn title(self) -> &'static str {
         match self {
             Column::Process => "PROCESS",
+            Column::Name => "NAME",
+            Column::Pid => "PID",
             Column::Class => "CLASS",
             Column::Load => "LOAD",
             Column::Resident => "RESIDENT",
@@ -112,6 +120,7 @@ impl Column {
     /// Its width in cells, which no text of it exceeds.
     pub fn width(self) -> u16 {
         match self {
+            Column::Name => NAME_CELLS,
             Column::Class => 6,
             Column::Load | Column::Used => 6,
             // CAST: titles are short.
@@ -121,7 +130,7 @@ impl Column {
 
     /// Words begin at the left, numbers end at the right.
     pub fn is_text(self) -> bool {
-        matches!(self, Column::Process | Column::Class)
+        matches!(self, Column::Process | Column::Name | Column::Class)
     }
 
     /// The text of a cell.
@@ -133,6 +142,9 @@ impl Column {
         match self {
             Column::Process if row.process == ProcessId::SYSTEM => "kernel".to_owned(),
             Column::Process => row.process.0.to_string(),
+            Column::Name if row.name.is_empty() => "–".to_owned(),
+            Column::Name => cut(&row.name, NAME_CELLS),
+            Column::Pid => row.pid.map_or("–".to_owned(), |pid| pid.to_string()),
             Column::Class if row.process == ProcessId::SYSTEM => "–".to_owned(),
             Column::Class => class_name(row.class).to_owned(),
             Column::Load => rate(row.load(), percent),
@@ -162,6 +174,9 @@ impl Column {
         let rate = |value: Option<f64>| value.unwrap_or(0.0);
         match self {
             Column::Process => f64::from(row.process.0),
+            // Rows compare names as text.
+            Column::Name => f64::from(u8::from(!row.name.is_empty())),
+            Column::Pid => row.pid.map_or(0.0, f64::from),
             Column::Class => f64::from(row.class),
             Column::Load => rate(row.load()),
             Column::Resident => row.resident_bytes() as f64,
@@ -184,6 +199,26 @@ impl Column {
     }
 }
 
+/// Cells of a name: Linux gives programs at most 15 characters.
+const NAME_CELLS: u16 = 15;
+
+/// A text in so many cells, with an end that says that there is more.
+fn cut(text: &str, cells: u16) -> String {
+    let fits = |text: &str| unicode_cells(text) <= usize::from(cells);
+    if fits(text) {
+        return text.to_owned();
+    }
+    let mut short = text.to_owned();
+    while !fits(&short) || unicode_cells(&short) == usize::from(cells) {
+        short.pop();
+    }
+    short + "…"
+}
+
+fn unicode_cells(text: &str) -> usize {
+    ratatui::text::Span::raw(text).width()
+}
+
 /// The short name of a `D3DKMT_SCHEDULINGPRIORITYCLASS`.
 pub fn class_name(class: u32) -> &'static str {
     match class {
@@ -204,8 +239,19 @@ mod tests {
     #[test]
     fn as_many_columns_as_there_is_room_for_and_the_smallest_page_has_what_matters_most() {
         // 80 cells less the frame, the swatch and the space behind it.
-        assert_eq!(Column::within(76).last(), Some(&Column::PagedOut));
-        assert_eq!(Column::within(75).last(), Some(&Column::PagedIn));
+        assert_eq!(Column::within(76).last(), Some(&Column::PagedIn));
+        assert_eq!(Column::within(75).last(), Some(&Column::Budget));
         assert_eq!((Column::within(6), Column::within(9999).len()), (&[][..], Column::ALL.len()));
+    }
+
+    #[test]
+    fn a_long_name_is_cut_and_says_so_in_cells_not_in_characters() {
+        assert_eq!(
+            (cut("python3.13", 15).as_str(), cut("fifteen-letters", 15).as_str()),
+            ("python3.13", "fifteen-letters")
+        );
+        assert_eq!(cut("sixteen--letters", 15), "sixteen--lette…");
+        // Each of these takes two cells.
+        assert_eq!(cut("訓練訓練訓練訓練", 15), "訓練訓練訓練訓…");
     }
 }

@@ -64,6 +64,8 @@ fn segment(segment: &SegmentStatistics) -> Value {
         "capacity_bytes": segment.capacity_bytes,
         "committed_bytes": segment.committed_bytes,
         "resident_bytes": segment.resident_bytes,
+        "unowned_bytes": segment.unowned_bytes,
+        "repeated_bytes": segment.repeated_bytes,
     })
 }
 
@@ -102,6 +104,8 @@ fn process(process: &ProcessStatistics, rates: Option<&ProcessRates>) -> Value {
     let sum = |of: fn(&d3dkmt::ProcessSegment) -> u64| memory.segments.iter().map(of).sum::<u64>();
     json!({
         "process": process.process.0,
+        "pid": process.identity.as_ref().map(|identity| identity.pid),
+        "name": process.identity.as_ref().map(|identity| &identity.name).filter(|name| !name.is_empty()),
         "priority_class": process.priority_class,
         "devices": process.devices,
         "devices_lost": process.devices_lost,
@@ -163,6 +167,8 @@ mod tests {
             (&json!(250_000_000), &json!(4000.0))
         );
         let process = &shown["processes"][1];
+        assert_eq!((&process["pid"], &process["name"]), (&json!(4004), &json!("train-4")));
+        assert!(shown["processes"][0]["pid"].is_null() && shown["processes"][0]["name"].is_null(), "the kernel");
         assert_eq!((&process["load"], &process["nodes"][1]["load"]), (&json!(0.5), &json!(0.5)));
         assert_eq!((&process["resident_bytes"], &process["committed_bytes"]), (&json!(256 * MIB), &json!(384 * MIB)));
     }

@@ -1,6 +1,7 @@
 //! The rows of the table of processes: which processes are in it and in which order. It draws nothing.
 
 use d3dkmt::{AdapterStatistics, ProcessMemory};
+use terminal_text::printable;
 use wddm_types::ProcessId;
 
 use super::columns::{Column, class_name};
@@ -11,6 +12,10 @@ use super::rates::{ProcessRates, Rates};
 pub struct Row {
     /// The process's number.
     pub process: ProcessId,
+    /// Its number in the operating system, where that is known.
+    pub pid: Option<u32>,
+    /// The name of its program, fit to be shown; empty: not known.
+    pub name: String,
     /// Its priority class.
     pub class: u32,
     /// Devices that it has.
@@ -61,12 +66,14 @@ impl Row {
         self.devices_lost > 0
     }
 
-    /// Whether the filter `text` matches its number, its class, or `lost`, `demoted`, `kernel`.
+    /// Whether the filter `text` matches its number, its number in the operating system, its name, its class, or `lost`, `demoted`, `kernel`.
     fn matches(&self, text: &str) -> bool {
         let text = text.trim().to_lowercase();
         let is = |word: &str| word.contains(&text);
         text.is_empty()
             || is(&self.process.0.to_string())
+            || self.pid.is_some_and(|pid| is(&pid.to_string()))
+            || is(&self.name.to_lowercase())
             || is(class_name(self.class))
             || (self.is_lost() && is("lost"))
             || (self.memory.demoted_bytes > 0 && is("demoted"))
@@ -99,6 +106,8 @@ pub fn rows(statistics: &AdapterStatistics, rates: Option<&Rates>, order: &Order
         .enumerate()
         .map(|(index, process)| Row {
             process: process.process,
+            pid: process.identity.as_ref().map(|identity| identity.pid),
+            name: process.identity.as_ref().map_or(String::new(), |identity| printable::line(&identity.name)),
             class: process.priority_class,
             devices: process.devices,
             devices_lost: process.devices_lost,
@@ -110,7 +119,10 @@ pub fn rows(statistics: &AdapterStatistics, rates: Option<&Rates>, order: &Order
         .filter(|row| row.matches(&order.filter))
         .collect();
     rows.sort_by(|left, right| {
-        let by_key = order.by.key(left).total_cmp(&order.by.key(right));
+        let by_key = match order.by {
+            Column::Name => left.name.cmp(&right.name),
+            by => by.key(left).total_cmp(&by.key(right)),
+        };
         let by_key = if order.descending { by_key.reverse() } else { by_key };
         by_key.then(left.process.cmp(&right.process))
     });
@@ -137,6 +149,8 @@ mod tests {
     fn rows_are_sorted_by_any_column_in_both_directions_and_equal_ones_by_number() {
         assert_eq!(sorted(Column::Committed, true, ""), [4, 12, 7, 0]);
         assert_eq!(sorted(Column::Committed, false, ""), [0, 7, 12, 4]);
+        assert_eq!(sorted(Column::Pid, true, ""), [12, 7, 4, 0]);
+        assert_eq!(sorted(Column::Name, false, ""), [0, 12, 4, 7], "train-12 before train-4, and none before any");
         assert_eq!(sorted(Column::Demoted, true, ""), [12, 4, 0, 7]);
         assert_eq!(sorted(Column::Class, true, ""), [7, 4, 0, 12]);
         assert_eq!(sorted(Column::Fences, true, ""), [12, 0, 4, 7]);
@@ -154,7 +168,9 @@ mod tests {
         assert_eq!(sorted(Column::Process, false, " HIGH "), [7]);
         assert_eq!(sorted(Column::Process, false, "demoted"), [4, 12]);
         assert_eq!(sorted(Column::Process, false, "kernel"), [0]);
-        assert_eq!(sorted(Column::Process, false, "2"), [12]);
+        assert_eq!(sorted(Column::Process, false, "12"), [12]);
+        assert_eq!(sorted(Column::Process, false, "4007"), [7], "by the operating system's number");
+        assert_eq!(sorted(Column::Process, false, "Train-1"), [12], "by its name");
         assert!(sorted(Column::Process, false, "no such name").is_empty());
     }
 }

@@ -1,5 +1,7 @@
 //! The kernel's figures for processes, compared with the kernel's events and the processes' own calls.
 
+mod sums;
+
 use std::sync::Arc;
 
 use d3dkmt::{AdapterStatistics, NodeWork, PagingBytes, query_statistics};
@@ -189,12 +191,17 @@ fn processes_are_told_from_their_first_device_to_their_last() {
     let (host, _) = heard_on("discrete-4k", VIRTUAL, 4 * MIB, |_| false);
     let luid = host.adapter(0).luid();
     let watcher = ProcessLink::new(Arc::clone(&host));
+    let own = d3dkmt::own_identity(watcher.as_ref()).expect("an answer").expect("the host has told the kernel");
+    assert_eq!(own.pid, std::process::id());
+    assert_eq!(own.name, std::fs::read_to_string("/proc/self/comm").expect("procfs").trim_end());
     let known = || d3dkmt::enum_processes(watcher.as_ref(), luid).expect("the adapter is there");
     assert_eq!(known(), [], "a process that only looks has no device");
     let worker = Worker::new(&host, Stage::Hardware);
     assert_eq!(known(), [worker.link.process()]);
     let ids = |figures: AdapterStatistics| figures.processes.iter().map(|one| one.process).collect::<Vec<_>>();
-    assert_eq!(ids(figures(&host, &watcher)), [ProcessId::SYSTEM, worker.link.process()]);
+    let both = figures(&host, &watcher);
+    assert_eq!(both.processes.iter().map(|one| one.identity.clone()).collect::<Vec<_>>(), [None, Some(own)]);
+    assert_eq!(ids(both), [ProcessId::SYSTEM, worker.link.process()]);
     let signaled = figures(&host, &watcher).counts.fences_signaled;
     let fence = worker.gpu.device().create_native_fence(Default::default()).expect("a fence");
     worker.gpu.device().signal(&fence, 1).expect("a signal");

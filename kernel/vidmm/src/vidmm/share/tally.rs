@@ -36,11 +36,22 @@ pub struct SpaceTally {
     pub segments: Vec<SegmentTally>,
 }
 
+/// Why the sums of all processes are not those of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Apart {
+    /// Committed bytes that no process owns: a name alone keeps the allocation. The processes' sum lacks them.
+    pub unowned_bytes: u64,
+    /// Resident bytes for each process beyond the first whose lists require the same allocation. The processes' sum has them more than once.
+    pub repeated_bytes: u64,
+}
+
 /// The tally of all allocations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// The driver's segments, number 1 first.
     pub segments: Vec<SegmentTally>,
+    /// In the same order, the difference between the sums of all processes and the segments.
+    pub apart: Vec<Apart>,
     /// By process; those that have nothing are not here.
     pub spaces: BTreeMap<SpaceId, SpaceTally>,
 }
@@ -59,7 +70,8 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The tally as of now.
     pub fn tally(&self) -> Tally {
         let segments = vec![SegmentTally::default(); self.segments.drivers().len()];
-        let mut tally = Tally { segments, spaces: BTreeMap::new() };
+        let apart = vec![Apart::default(); segments.len()];
+        let mut tally = Tally { segments, apart, spaces: BTreeMap::new() };
         for (id, allocation) in self.allocations.iter() {
             let (at, here) = self.lies_in(allocation);
             // An allocation that only a name keeps alive counts for no process.
@@ -78,6 +90,9 @@ impl<F: Copy + Eq> VidMm<F> {
             }
             let Some(at) = at else { continue };
             tally.segments[at].committed_bytes += here;
+            if allocation.owner.is_none() {
+                tally.apart[at].unowned_bytes += here;
+            }
             // Offered content counts against no budget, even if lists name it.
             if allocation.holders.is_empty() || allocation.offer().is_some() {
                 continue;
@@ -89,7 +104,10 @@ impl<F: Copy + Eq> VidMm<F> {
                 "{resident_bytes} of {committed_bytes} bytes are required"
             );
             let holders = allocation.holders.iter().map(|device| self.devices[*device].space());
-            for space in holders.collect::<BTreeSet<_>>() {
+            let spaces: BTreeSet<SpaceId> = holders.collect();
+            // CAST: there are far fewer processes.
+            tally.apart[at].repeated_bytes += (spaces.len() as u64 - 1) * here;
+            for space in spaces {
                 tally.of(space).segments[at].resident_bytes += here;
             }
         }
@@ -97,7 +115,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// In which of the driver's segments content lies, by its place among them, and how many bytes.
-    fn lies_in(&self, allocation: &Allocation<F>) -> (Option<usize>, u64) {
+    pub(crate) fn lies_in(&self, allocation: &Allocation<F>) -> (Option<usize>, u64) {
         let (segment, pages) = match &allocation.placement {
             Placement::None => (None, 0),
             Placement::Memory(segment, extents) => (Some(usize::from(segment.0) - 1), extents.pages()),

@@ -46,6 +46,8 @@ fn every_figure_is_there_once_with_its_unit() {
         of(&format!("openwddm_process_paging_bytes_total{{{adapter},process=\"7\",how=\"in\"}}")),
         (7 * MIB) as f64
     );
+    assert_eq!(of(&format!("openwddm_process_info{{{adapter},process=\"7\",pid=\"4007\",name=\"train-7\"}}")), 1.0);
+    assert!(!samples.keys().any(|series| series.contains("process_info") && series.contains("process=\"0\"")));
     assert_eq!(of("openwddm_adapter_awake{adapter=\"discrete-4k\",luid=\"0x8\"}"), 1.0);
     assert_eq!(of(&format!("openwddm_flips_total{{{adapter},source=\"0\",result=\"dropped\"}}")), 1.0);
 }
@@ -54,7 +56,9 @@ fn every_figure_is_there_once_with_its_unit() {
 fn a_name_ends_no_label_and_no_line() {
     let mut named = adapter();
     named.name = "a\"b\\c\nd".to_owned();
+    named.processes[1].identity = Some(d3dkmt::ProcessIdentity { pid: 1, name: "x\"\n".to_owned() });
     let samples = parsed(&text(&[named]));
+    assert!(samples.keys().any(|series| series.ends_with("pid=\"1\",name=\"x\\\"\\n\"}")));
     assert!(samples.keys().all(|series| series.contains("adapter=\"a\\\"b\\\\c\\nd\"")));
     assert_eq!((seconds(1_000_000_001), seconds(5)), ("1.000000001".to_owned(), "0.000000005".to_owned()));
 }

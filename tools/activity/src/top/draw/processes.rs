@@ -97,7 +97,7 @@ fn style(row: &Row, column: Column, ink: Ink) -> Style {
         Column::Demoted if row.memory.demoted_bytes > 0 => ink.warning(),
         Column::Used if row.used() > 1.0 => ink.warning(),
         // Zeros are quiet.
-        _ if column != Column::Class && column.key(row) == 0.0 => ink.quiet(),
+        _ if !matches!(column, Column::Class | Column::Name) && column.key(row) == 0.0 => ink.quiet(),
         _ => ink.figure(),
     }
 }

@@ -71,7 +71,7 @@ fn every_size_shows_what_is_known_and_cuts_nothing() {
                 && line(&lines, "engine resets").contains(" 1.20k/s ")
         );
         assert!(line(&lines, "│ out ").contains("50.0 MiB/s"));
-        let row = line(&lines, "normal");
+        let row = line(&lines, "train-4");
         for figure in ["4 ", "37.5%", "256 MiB", "384 MiB", "32.0 MiB", "3.00 MiB"] {
             assert!(row.contains(figure), "{figure} is not in {row}");
         }
@@ -85,7 +85,7 @@ fn every_size_shows_what_is_known_and_cuts_nothing() {
 
 #[test]
 fn figures_end_where_their_heads_end() {
-    let lines = drawn(&page(), 120, 40);
+    let lines = drawn(&page(), 140, 40);
     let cells = |text: &str| text.chars().collect::<Vec<char>>();
     let head = cells(line(&lines, "RESIDENT"));
     let end = |title: &str| {
@@ -93,7 +93,7 @@ fn figures_end_where_their_heads_end() {
         let at = text.find(title).expect("a head");
         text[..at].chars().count() + title.chars().count()
     };
-    for row in ["normal", "high", "idle"] {
+    for row in ["train-4", "train-7", "train-12"] {
         let row = cells(line(&lines, row));
         for title in ["LOAD", "RESIDENT", "COMMITTED", "DEMOTED", "BUDGET", "IN/s", "OUT/s", "USED", "BUFFERS/s"] {
             let end = end(title);
