@@ -19,7 +19,7 @@ use wddm_types::NtStatus;
 
 use crate::border::{Answer, Caller, play};
 use crate::exported;
-use crate::function::{FunctionState, functions};
+use crate::function::{Function, FunctionState, functions};
 use crate::parameter::arguments_of;
 use crate::refusal::{not_supported, unsuccessful};
 use crate::session::Process;
@@ -64,33 +64,46 @@ impl Playback {
     /// # Errors
     /// The function or the arguments are none. Nothing has been called then.
     pub fn call(&self, function: &str, given: &Value) -> Result<Played, PlayError> {
-        let known = functions().find(|known| known.name == function);
-        let known = known.ok_or_else(|| PlayError::NoFunction(function.to_owned()))?;
-        let Some((of, size)) = arguments_of(known.name) else {
-            let (status, reason) = play(&self.process, &Watched::within(Vec::new()), known, 0);
-            return Ok(Played { status, reason, answered: Value::Members(Vec::new()) });
-        };
-        let mut arena = Arena::default();
-        let place = match given {
-            // The program gave no structure.
-            Value::Null => 0,
-            given => {
-                let mut bytes = vec![0; size];
-                encode::structure(of, given, &mut bytes, &mut arena).map_err(|misfit| PlayError::Argument(misfit.0))?;
-                arena.block(&bytes)
-            }
-        };
+        let (known, arena, place) = prepared(function, given)?;
         let watched = Watched::within(arena.ranges());
-        let decoder = |side| Decoder { function: known.name, watched: &watched, side, bounds: JSON };
         let before = arena.bytes(place);
         let (status, reason) = play(&self.process, &watched, known, place);
-        if place == 0 {
-            return Ok(Played { status, reason, answered: Value::Members(Vec::new()) });
-        }
-        let before = decoder(Side::Given).structure(of, &before);
-        let answered = decoder(Side::Answered).structure(of, &arena.bytes(place)).changed_since(&before);
+        let decoder = |side| Decoder { function: known.name, watched: &watched, side, bounds: JSON };
+        let answered = match arguments_of(known.name) {
+            Some((of, _)) if place != 0 => {
+                let before = decoder(Side::Given).structure(of, &before);
+                decoder(Side::Answered).structure(of, &arena.bytes(place)).changed_since(&before)
+            }
+            _ => Value::Members(Vec::new()),
+        };
+        arena.keep_pages();
         Ok(Played { status, reason, answered })
     }
+
+    /// Looks whether a line is a call, and makes none.
+    ///
+    /// # Errors
+    /// As of [`Playback::call`].
+    pub fn check(function: &str, given: &Value) -> Result<(), PlayError> {
+        prepared(function, given).map(drop)
+    }
+}
+
+/// The function of a name, the memory of its arguments, and where in it they are: at 0 if there are none.
+fn prepared(function: &str, given: &Value) -> Result<(&'static Function, Arena, usize), PlayError> {
+    let known = functions().find(|known| known.name == function);
+    let known = known.ok_or_else(|| PlayError::NoFunction(function.to_owned()))?;
+    let mut arena = Arena::default();
+    let place = match (arguments_of(known.name), given) {
+        // The function looks at none, or the program gave no structure.
+        (None, _) | (_, Value::Null) => 0,
+        (Some((of, size)), given) => {
+            let mut bytes = vec![0; size];
+            encode::structure(of, given, &mut bytes, &mut arena).map_err(|misfit| PlayError::Argument(misfit.0))?;
+            arena.block(&bytes)
+        }
+    };
+    Ok((known, arena, place))
 }
 
 /// The functions whose arguments are no one structure: their parameters stand at `at`, one in each 8 bytes.

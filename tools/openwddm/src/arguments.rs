@@ -14,6 +14,7 @@ use crate::error::RunError;
 use crate::faults::FaultsArguments;
 use crate::hangs::HangArguments;
 use crate::link::LinkRate;
+use crate::replay_calls::ReplayCallsArguments;
 use crate::run::{AdapterChoice, Placement, RunOptions, Share, Stage, Terms, Workload, parse_placement, parse_stage};
 use crate::serve::ServeArguments;
 use crate::serve::outside::OutsideArguments;
@@ -46,6 +47,8 @@ pub enum Command {
     Adapters(AdaptersArguments),
     /// Failures on demand: list their forms, calls and statuses, or say what a text means.
     Faults(FaultsArguments),
+    /// Make the recorded calls of a C program again (OPENWDDM_TRACE=calls:FILE.jsonl): the first call whose status is another.
+    ReplayCalls(ReplayCallsArguments),
     /// Measure the time from the signal of a fence until its waiter knows, path by path.
     Fences(FencesArguments),
     /// Draw pictures and flip them on a display of the software GPU: how many were shown, and whether one was torn.
@@ -193,7 +196,7 @@ fn constants(text: &str) -> Result<u64, String> {
 /// Most steps of a run: a progress value can number their operations with room to spare.
 pub const STEPS_MAX: u32 = 1_000_000;
 
-const EXIT_CODES: &str = "Exit codes: 0 done; 1 bytes did not match, the kernel failed, or what is written found no room; 2 bad input; \
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 bytes did not match, a replayed call has another status, the kernel failed, or what is written found no room; 2 bad input; \
                           130 ended by Ctrl-C, 143 by SIGTERM (such as `timeout` sends), 129 by a closed terminal, with what was reached until then. A reader that goes early changes none of them.";
 
 impl RunArguments {

@@ -15,6 +15,7 @@ use crate::error::RunError;
 use crate::interruption;
 use crate::present;
 use crate::progress::Progress;
+use crate::replay_calls::replay_calls;
 use crate::run;
 use crate::run_command;
 use crate::serve::outside::outside;
@@ -70,6 +71,7 @@ fn command(command: Option<Command>, out: &mut Out) -> Result<u8, RunError> {
             out.print(&faults.text())?;
             Ok(0)
         }
+        Some(Command::ReplayCalls(arguments)) => replay_calls(&arguments, out),
         Some(Command::Fences(fences)) => bench_command::fence_paths(fences.smoke, out).map(|()| 0),
         Some(Command::Present(wanted)) => {
             let shown = present::present(&wanted.options()?)?;

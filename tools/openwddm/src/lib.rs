@@ -12,6 +12,7 @@
 //!          ├→ bound_command        the fewest bytes for a workload (`bound`)
 //!          ├→ faults               the forms of failures on demand
 //!          ├→ present              pictures on a display
+//!          ├→ replay_calls         a C program's recorded calls, made again
 //!          ├→ serve                a kernel for other processes; → metrics, its figures (`activity`)
 //!          ├→ sweep_command        the same work at many memory sizes; → sweep, its runs, rows and picture
 //!          ├→ top                  what such a kernel does (`activity`)
@@ -49,6 +50,7 @@ pub mod perfetto;
 pub mod placed;
 pub mod present;
 pub mod progress;
+pub mod replay_calls;
 pub mod report;
 pub mod run;
 pub mod run_command;

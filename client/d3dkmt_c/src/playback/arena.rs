@@ -12,7 +12,7 @@ type Cell = u128;
 #[derive(Default)]
 pub struct Arena {
     blocks: Vec<Vec<Cell>>,
-    pages: Vec<Range<usize>>,
+    pages: Vec<Box<[Page]>>,
 }
 
 /// Memory that a program gives.
@@ -38,13 +38,18 @@ impl Arena {
         place
     }
 
-    /// Whole pages of zeros, which stay as long as this process: an allocation may lie over them for longer than the call.
+    /// Whole pages of zeros.
     pub fn pages(&mut self, bytes: usize) -> usize {
         let count = bytes.div_ceil(PAGE_BYTES as usize).max(1);
-        let pages = Box::leak(vec![Page { _bytes: [0; PAGE_BYTES as usize] }; count].into_boxed_slice());
+        let mut pages = vec![Page { _bytes: [0; PAGE_BYTES as usize] }; count].into_boxed_slice();
         let place = pages.as_mut_ptr().expose_provenance();
-        self.pages.push(place..place + count * PAGE_BYTES as usize);
+        self.pages.push(pages);
         place
+    }
+
+    /// The pages stay as long as this process: an allocation may lie over them for longer than the call.
+    pub fn keep_pages(self) {
+        self.pages.into_iter().for_each(std::mem::forget);
     }
 
     /// The bytes of a block.
@@ -59,6 +64,10 @@ impl Arena {
             let place = cells.as_ptr().addr();
             place..place + size_of_val(&cells[..])
         });
-        blocks.chain(self.pages.iter().cloned()).collect()
+        let pages = self.pages.iter().map(|pages| {
+            let place = pages.as_ptr().addr();
+            place..place + size_of_val(&pages[..])
+        });
+        blocks.chain(pages).collect()
     }
 }

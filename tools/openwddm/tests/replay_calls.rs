@@ -1,0 +1,173 @@
+//! Recorded calls of C programs, made again: by the binary as a shell runs it, at a fresh kernel and at a served one.
+
+mod served;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use served::{Daemon, openwddm};
+
+const HEAD: &str = r#"{"openwddm_calls":1,"flavour":"windows","calls":"all","environment":{"OPENWDDM_VRAM":"32MiB"}}"#;
+
+/// The folder of the libraries that this test was built with.
+fn libraries() -> PathBuf {
+    std::env::current_exe().expect("this test is a file").parent().expect("it lies in a folder").to_path_buf()
+}
+
+/// Builds a C program of the interface and runs it under a trace, on these adapters; returns the recording.
+fn recorded(folder: &Path, source: &str, adapters: &str) -> PathBuf {
+    let interface = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../client/d3dkmt_c");
+    let name = source.rsplit('/').next().expect("a name");
+    let (program, recording) = (folder.join(name), folder.join(format!("{name}.jsonl")));
+    let mut cc = Command::new("cc");
+    cc.args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-I"]).arg(interface.join("include"));
+    cc.arg("-I").arg(interface.join("examples")).arg(interface.join(format!("{source}.c"))).arg("-o").arg(&program);
+    cc.arg("-L").arg(libraries()).args(["-lopenwddm", "-pthread"]);
+    let built = cc.output().expect("there is a C compiler");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let mut run = Command::new(program);
+    run.env_remove("OPENWDDM_SOCKET").env("LD_LIBRARY_PATH", libraries()).env("OPENWDDM_VRAM", "32MiB");
+    run.env("OPENWDDM_ADAPTER", adapters).env("OPENWDDM_TRACE", format!("calls:{}", recording.display()));
+    let ran = run.output().expect("it runs");
+    assert!(ran.status.success(), "{source}: {}", String::from_utf8_lossy(&ran.stderr));
+    recording
+}
+
+/// Exit code, output, and errors.
+fn replayed(recording: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let file = recording.to_str().expect("a path in UTF-8");
+    let output = openwddm(&[&["replay-calls", file], arguments].concat()).output().expect("it ends");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// How many calls a recording has.
+fn calls(recording: &Path) -> usize {
+    std::fs::read_to_string(recording).expect("it is written").lines().count() - 1
+}
+
+/// The line of the first call of a function, counted from 1.
+fn line_of(recording: &Path, function: &str) -> usize {
+    let text = std::fs::read_to_string(recording).expect("it is written");
+    let call = format!("\"call\":\"{function}\"");
+    text.lines().position(|line| line.contains(&call)).expect("it is called") + 1
+}
+
+#[test]
+fn a_recorded_program_has_the_same_statuses_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (source, adapters) in [
+        ("examples/resources", "discrete-4k"),
+        ("examples/resources", "wddm2-packets"),
+        ("examples/names", "discrete-4k"),
+        ("examples/offers", "discrete-4k"),
+        ("examples/handles", "discrete-4k"),
+        ("examples/keyed_mutex", "discrete-4k"),
+        ("examples/memory", "small-bar"),
+        ("examples/questions", "discrete-4k,wddm1-banks,iommu"),
+        ("examples/bad_input", "discrete-4k"),
+        ("tests/drivers/existing_heap", "discrete-4k"),
+    ] {
+        let recording = recorded(folder.path(), source, adapters);
+        let (code, text, errors) = replayed(&recording, &[]);
+        assert_eq!(code, Some(0), "{source}: {text}{errors}");
+        let made = format!("{} calls of ", calls(&recording));
+        assert!(text.starts_with(&made) && text.contains("each has its recorded status ("), "{source}: {text}");
+        assert!(text.contains(&format!(" at {}: ", adapters.replace(',', " + "))), "{source}: {text}");
+    }
+}
+
+#[test]
+fn an_adapter_that_lacks_something_differs_at_the_first_call_for_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let recording = recorded(folder.path(), "examples/submit", "discrete-4k");
+    let (code, text, _) = replayed(&recording, &["--adapter", "wddm2-packets"]);
+    assert_eq!(code, Some(1), "{text}");
+    let line = line_of(&recording, "D3DKMTCreateHwContext");
+    let differs = format!(
+        "line {line}: D3DKMTCreateHwContext: recorded STATUS_SUCCESS (0x00000000), now STATUS_NOT_SUPPORTED (0xc00000bb): "
+    );
+    assert!(text.starts_with(&differs), "{text}");
+    // The head is no call, and a look at an event that is not set is left out.
+    assert!(text.contains(&format!("\n{} calls before it have their recorded status", line - 3)), "{text}");
+    assert!(text.contains("not in the recording: line "), "{text}");
+}
+
+#[test]
+fn a_served_kernel_takes_the_calls_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let recording = recorded(folder.path(), "examples/resources", "discrete-4k");
+    let socket = folder.path().join("kernel");
+    let daemon = Daemon::start(&socket, &["--adapter", "discrete-4k,vram=128MiB", "--system", "256MiB"]);
+    let there = &daemon.socket.display().to_string();
+    for _ in 0..2 {
+        let (code, text, errors) = replayed(&recording, &["--connect", there]);
+        assert_eq!(code, Some(0), "{text}{errors}");
+        assert!(text.starts_with(&format!("{} calls of ", calls(&recording))) && text.contains(there), "{text}");
+    }
+    drop(daemon);
+    let (code, _, errors) = replayed(&recording, &["--connect", there]);
+    assert!(code == Some(2) && errors.contains("--connect") && errors.contains("openwddm serve"), "{errors}");
+}
+
+fn written(folder: &Path, lines: &[&str]) -> PathBuf {
+    let recording = folder.join("written.jsonl");
+    std::fs::write(&recording, [&[HEAD], lines].concat().join("\n") + "\n").expect("a file");
+    recording
+}
+
+/// A keyed mutex that one thread has and another waits for: the line of the waiter may stand before that of the release.
+const MUTEX: [&str; 2] = [
+    r#"{"call":"D3DKMTCreateKeyedMutex","thread":"1","in":{"InitialValue":0},"out":{"hKeyedMutex":"keyed-mutex 0x77"},"status":"0x00000000"}"#,
+    r#"{"call":"D3DKMTAcquireKeyedMutex","thread":"1","in":{"hKeyedMutex":"keyed-mutex 0x77"},"out":{},"status":"0x00000000"}"#,
+];
+const WAITER: &str = r#"{"call":"D3DKMTAcquireKeyedMutex","thread":"2","in":{"hKeyedMutex":"keyed-mutex 0x77","Key":1},"out":{},"status":"0x00000000"}"#;
+const RELEASE: &str = r#"{"call":"D3DKMTReleaseKeyedMutex","thread":"1","in":{"hKeyedMutex":"keyed-mutex 0x77","Key":1},"out":{},"status":"0x00000000"}"#;
+
+#[test]
+fn a_call_that_waits_for_another_thread_is_left_waiting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Its thread's next call stands before the release, too.
+    let released = RELEASE.replace("\"1\"", "\"2\"").replace("\"Key\":1", "\"Key\":2");
+    let recording = written(folder.path(), &[&MUTEX[..], &[WAITER, &released, RELEASE]].concat());
+    let (code, text, errors) = replayed(&recording, &[]);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(text.starts_with("5 calls of "), "{text}");
+}
+
+#[test]
+fn a_call_that_does_not_return_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let recording = written(folder.path(), &[&MUTEX[..], &[WAITER]].concat());
+    let (code, text, errors) = replayed(&recording, &["--patience", "0.3"]);
+    assert_eq!(code, Some(1), "{text}{errors}");
+    let waits = "line 4: D3DKMTAcquireKeyedMutex: recorded STATUS_SUCCESS (0x00000000), now it has not returned within 0.3 s\n2 calls before";
+    assert!(text.starts_with(waits), "{text}");
+}
+
+#[test]
+fn what_is_no_recording_ends_with_two_and_the_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let good = recorded(folder.path(), "examples/enumerate", "discrete-4k");
+    let text = std::fs::read_to_string(&good).expect("it is written");
+    let lines = text.lines().count();
+    let bad = folder.path().join("bad.jsonl");
+    for (content, words) in [
+        (text[..text.len() - 30].to_owned(), vec![format!("line {lines}: the line is cut"), "OPENWDDM_TRACE".into()]),
+        (
+            text.replace("D3DKMTEnumAdapters", "D3DKMTEnumerate"),
+            vec!["line 2".into(), "no function has the name \"D3DKMTEnumerate".into()],
+        ),
+        (text.replacen('{', "", 1), vec!["line 1: it is no JSON".into()]),
+        (String::new(), vec!["line 1: it is empty".into()]),
+    ] {
+        std::fs::write(&bad, content).expect("a file");
+        let (code, said, errors) = replayed(&bad, &[]);
+        assert_eq!((code, said), (Some(2), String::new()), "{errors}");
+        words.iter().for_each(|word| assert!(errors.contains(word.as_str()), "{word}: {errors}"));
+    }
+    let (code, _, errors) = replayed(&good, &["--adapter", "no-such-profile"]);
+    assert!(code == Some(2) && errors.contains("--adapter no-such-profile"), "{errors}");
+    let (code, _, errors) = replayed(&folder.path().join("nowhere"), &[]);
+    assert!(code == Some(2) && errors.contains("recording") && errors.contains("nowhere"), "{errors}");
+}
