@@ -32,7 +32,8 @@ pub fn start(config: Option<&Path>) -> Option<Outside> {
             command.arg("--config").arg(std::path::absolute(config)?);
         }
         // The service manager's descriptor is the daemon's.
-        Outside::start(command.env_remove("LISTEN_FDS").env_remove("LISTEN_PID").env_remove("LISTEN_FDNAMES"))
+        command.env_remove("LISTEN_FDS").env_remove("LISTEN_PID").env_remove("LISTEN_FDNAMES");
+        Outside::start(command)
     });
     let told = |error: &io::Error| {
         tracing::warn!(
