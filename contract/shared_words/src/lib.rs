@@ -41,6 +41,6 @@ pub use memory::{
     ReadOnlyMemory, ReadOnlyWord,
 };
 pub use program_file::ProgramFile;
-pub use program_map::ProgramError;
+pub use program_map::{ProgramError, mappings_max};
 pub use program_pages::ProgramPages;
 pub use word::{Barrier, HardwareBarrier, Word};

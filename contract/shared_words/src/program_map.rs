@@ -56,7 +56,7 @@ impl From<Errno> for ProgramError {
 
 /// Most mappings that the operating system lets a process have. Read once; where it does not say, as in a process that may read no files any
 /// more, Linux's own default.
-pub(crate) fn mappings_max() -> usize {
+pub fn mappings_max() -> usize {
     static MOST: OnceLock<usize> = OnceLock::new();
     *MOST.get_or_init(|| {
         let said = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();

@@ -95,6 +95,9 @@ pub struct Policy {
     /// The driver pages by GPU virtual address (memory §3.3): nothing is announced when it is dropped, and nothing goes
     /// through an aperture, because both ends of a copy are addresses.
     pub paging_by_gpu_va: bool,
+    /// Backing stores of one device lie beside each other where there is room. Where every owner's pages are mapped by themselves, neighbours
+    /// of one owner take one mapping.
+    pub gathers_backing: bool,
     /// Content moves within its segment to make a hole for a contiguous request (memory §1.14, MovePagingSupported). If
     /// not, victims make it.
     pub moves_within_segments: bool,
@@ -136,6 +139,7 @@ impl Policy {
             cpu_reaches_local: true,
             windows_kept_max: usize::MAX,
             paging_by_gpu_va: false,
+            gathers_backing: false,
             moves_within_segments: true,
             paging_space: Pages(1 << 20),
             scratch_window: Pages(512),

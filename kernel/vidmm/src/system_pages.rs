@@ -13,13 +13,18 @@
 //! - `returning` counts the pages of `retiring`, and those that owners of destroyed allocations have announced;
 //! - a page is free, the dummy page, retiring, or lent: once.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 
 use ddi::AllocationFlags;
-use wddm_types::{PAGE_BYTES, PageRun};
+use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
 use crate::pool::FramePool;
+use crate::slab::DeviceId;
+
+/// Pages of the stretch in which a device's backing stores are gathered: 4 MiB, so that 64 GiB are 16,384 stretches at the most, a quarter of
+/// the mappings that Linux gives a process, and a device that has one page keeps 1,023 others from no other device that needs them.
+const STRETCH: u64 = 1024;
 
 /// The system pages of one adapter.
 #[derive(Debug)]
@@ -29,6 +34,8 @@ pub(crate) struct SystemPages {
     dummy_page: PageRun,
     /// Pages that have returned, and the kernel has not asked since.
     untold: Vec<PageRun>,
+    /// Where the next small backing store of a device is to lie, if they are gathered.
+    next_of: Option<BTreeMap<DeviceId, u64>>,
     /// Pages of the dead, each with the serial of the last work that writes them.
     retiring: VecDeque<(u64, Vec<PageRun>)>,
     returning: u64,
@@ -38,10 +45,12 @@ pub(crate) struct SystemPages {
 
 impl SystemPages {
     /// All of these pages, one of them the dummy page; `None`: there is none.
-    pub fn open(pages: PageRun) -> Option<Self> {
+    /// `gathers`: backing stores of one device lie beside each other, where there is room.
+    pub fn open(pages: PageRun, gathers: bool) -> Option<Self> {
         let mut pool = FramePool::new(pages);
         let dummy_page = pool.take_contiguous(1, 1, false)?;
-        Some(SystemPages { pool, dummy_page, untold: Vec::new(), retiring: VecDeque::new(), returning: 0, returned: 0 })
+        let (next_of, untold, retiring) = (gathers.then(BTreeMap::new), Vec::new(), VecDeque::new());
+        Some(SystemPages { pool, dummy_page, untold, next_of, retiring, returning: 0, returned: 0 })
     }
 
     /// The pages that have returned to the pool since this was asked last.
@@ -59,13 +68,55 @@ impl SystemPages {
         self.pool.take_scattered(pages)
     }
 
-    /// Pages for a backing store; `None`: scarcity.
-    pub fn take_backing(&mut self, flags: AllocationFlags, pages: u64) -> Option<Vec<PageRun>> {
+    /// Pages for a backing store, of this device if one owns it; `None`: scarcity.
+    pub fn take_backing(
+        &mut self,
+        device: Option<DeviceId>,
+        flags: AllocationFlags,
+        pages: u64,
+    ) -> Option<Vec<PageRun>> {
         // A backing store that the CPU sees at one address is one contiguous run (memory §3.4, operation 17).
         if flags.contains(AllocationFlags::MAP_APERTURE_CPU_VISIBLE) {
             return self.take_run(pages).map(|run| vec![run]);
         }
-        self.take_scattered(pages)
+        match device.and_then(|device| self.take_beside(device, pages)) {
+            Some(run) => Some(vec![run]),
+            None => self.take_scattered(pages),
+        }
+    }
+
+    /// The pages behind the device's last small backing store, or the first of another stretch that is free; a large backing store begins
+    /// with a stretch. `None`: none is free, or they are not gathered.
+    fn take_beside(&mut self, device: DeviceId, pages: u64) -> Option<PageRun> {
+        let next_of = self.next_of.as_mut()?;
+        if pages >= STRETCH {
+            return self.pool.take_contiguous(pages, STRETCH, false);
+        }
+        let behind = |first| PageRun { first, count: Pages(pages) };
+        let run =
+            next_of.get(&device).and_then(|next| self.pool.take_contiguous_within(behind(*next), pages, 1, false));
+        let run = match run {
+            Some(run) => run,
+            None => {
+                let stretch = self.pool.take_contiguous(STRETCH, STRETCH, false)?;
+                let rest = PageRun { first: stretch.first + pages, count: Pages(STRETCH - pages) };
+                self.pool.give(rest);
+                behind(stretch.first)
+            }
+        };
+        // The next stretch is another device's, perhaps.
+        match run.end().is_multiple_of(STRETCH) {
+            true => next_of.remove(&device),
+            false => next_of.insert(device, run.end()),
+        };
+        Some(run)
+    }
+
+    /// A device has gone.
+    pub fn device_gone(&mut self, device: DeviceId) {
+        if let Some(next_of) = &mut self.next_of {
+            next_of.remove(&device);
+        }
     }
 
     /// The last of the pages, for page tables, for as long as the adapter runs.
@@ -171,3 +222,6 @@ impl SystemPages {
 pub(crate) fn pages_of(runs: &[PageRun]) -> u64 {
     runs.iter().map(|run| run.count.0).sum()
 }
+
+#[cfg(test)]
+mod tests;

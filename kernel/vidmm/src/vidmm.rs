@@ -132,7 +132,8 @@ impl<F: Copy + Eq> VidMm<F> {
         geometry: Geometry,
     ) -> Result<Self, SegmentError> {
         let policy = window_of(policy, &mmu, levels);
-        let mut system = SystemPages::open(policy.system_pages).ok_or(SegmentError::NoSystemPage)?;
+        let mut system =
+            SystemPages::open(policy.system_pages, policy.gathers_backing).ok_or(SegmentError::NoSystemPage)?;
         let table_frames = table_sources(&policy, &layout.segments, levels, &mut system)?;
         let segments = Segments::open(&policy, layout, levels);
         let spaces = AddressSpaces::open((mmu, geometry), table_frames, &segments, &policy, system.dummy_page());
@@ -202,6 +203,7 @@ impl<F: Copy + Eq> VidMm<F> {
             self.foresee_leave(device, id);
             self.release(id, count, last_use);
         }
+        self.system.device_gone(device);
         let (space, nth) = self.devices.end(device);
         self.processes.remove_device(space, nth);
     }

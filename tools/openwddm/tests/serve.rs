@@ -1,5 +1,6 @@
 //! A kernel behind a socket, and programs that use it, each a process of its own.
 
+mod crowd;
 mod served;
 
 use std::io::Read;

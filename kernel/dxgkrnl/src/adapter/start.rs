@@ -176,6 +176,8 @@ fn memory_policy(
         paging_table_reserve: paging_tables(driver.reported(), description.paging_space, config.page_table_reserve),
         paging_by_gpu_va: description.paging_by_gpu_va,
         moves_within_segments: description.moves_within_segments,
+        // Pages of each process are mapped in a file of its own.
+        gathers_backing: cx.platform(index).clients().is_some(),
         // The kernel lends clients what they see page by page; rows that a range shows in another order are smaller than pages.
         cpu_reaches_local: match cx.platform(index).clients() {
             None => true,

@@ -58,7 +58,7 @@ impl<F: Copy + Eq> VidMm<F> {
             Some(runs) => Some(runs),
             None => {
                 self.decommit_for(pages);
-                self.system.take_backing(info.flags, pages)
+                self.system.take_backing(Some(owner), info.flags, pages)
             }
         };
         let backing = backing.ok_or_else(|| self.no_backing_store(pages))?;

@@ -254,8 +254,8 @@ impl<F: Copy + Eq> VidMm<F> {
     fn take_back(&mut self, id: AllocationId, wanted: bool) -> ReclaimResult {
         let offer = self.allocations[id].offer().expect("the list was checked");
         if self.allocations[id].backing.is_empty() {
-            let (flags, pages) = (self.allocations[id].info.flags, self.allocations[id].pages);
-            match self.system.take_backing(flags, pages) {
+            let allocation = &self.allocations[id];
+            match self.system.take_backing(allocation.owner, allocation.info.flags, allocation.pages) {
                 Some(backing) => self.allocations[id].backing = backing,
                 None => return ReclaimResult::NotCommitted,
             }
