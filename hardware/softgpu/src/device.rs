@@ -21,6 +21,7 @@ use crate::mmu::Flush;
 use crate::order::Order;
 use crate::peers::Peers;
 use crate::queue::QueueFace;
+use crate::reads::Inward;
 use crate::registers::Selected;
 use crate::scheduling_log::LogRegisters;
 use crate::sharing::Bands;
@@ -37,6 +38,8 @@ pub struct SoftGpu {
     pub(crate) interrupts: Interrupts,
     pub(crate) displays: Displays,
     pub(crate) clock: Clock,
+    /// Virtual time: the bus, where engines share it.
+    pub(crate) inward: Inward,
     /// After how long an engine says that it has nothing to do; 0: never.
     pub(crate) idle_ns: AtomicU64,
     pub(crate) selected: Mutex<Selected>,
@@ -87,6 +90,7 @@ impl SoftGpu {
             interrupts: Interrupts::new(pin),
             displays: Displays::new(config.displays),
             clock: Clock::new(),
+            inward: Inward::default(),
             idle_ns: AtomicU64::new(0),
             selected: Mutex::default(),
             bands: Mutex::default(),

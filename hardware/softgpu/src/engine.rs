@@ -32,6 +32,7 @@ use crate::execute::{Execution, Outcome};
 use crate::interrupt::Record;
 use crate::mmu::{Flush, Mmu};
 use crate::queue::{QueueRun, QueueSetup};
+use crate::reads::Reads;
 use crate::ring::Scratch;
 use crate::scheduling_log::SchedulingLog;
 use crate::sharing::Sharing;
@@ -89,6 +90,8 @@ pub(crate) struct EngineState {
     pub(crate) sharing: Sharing,
     /// Virtual time: the transfers that it has issued on a duplex bus.
     pub(crate) wires: Wires,
+    /// Virtual time: what the work that it has begun last reads in place.
+    pub(crate) reads: Reads,
     /// Virtual time: how many commands in a row took none by the cost model.
     pub(crate) timeless: u32,
     /// The log of the owners that it runs.
@@ -115,6 +118,7 @@ impl EngineState {
             last: 0,
             sharing: Sharing::new(Policy::default()),
             wires: Wires::default(),
+            reads: Reads::default(),
             timeless: 0,
             log: SchedulingLog::default(),
             waiting: 0,

@@ -43,6 +43,7 @@ mod order;
 mod peers;
 mod queue;
 mod ranges;
+mod reads;
 mod registers;
 mod ring;
 mod scheduling_log;

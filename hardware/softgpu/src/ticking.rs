@@ -140,15 +140,24 @@ impl EngineState {
             let (is_local, timing) = (operands.map(|operand| local(&operand)), &gpu.config.timing);
             let path = if is_local == [true, true] { Path::Local } else { Path::Bus };
             let ns = self.decoded_again(words).map_or(0, |command| timing.duration(&command, path));
+            let shares = timing.shares_bus;
             let end = match self.decoded_again(words).map(|command| on_wires(&command, is_local)) {
                 Some(OnWires::Issued(lane, memory)) if timing.duplex => {
                     let (issue, wire) = (timing.issue_ns(), ns.saturating_sub(timing.issue_ns()));
-                    self.wires.issue(now, issue, lane, memory, wire)
+                    if shares && lane == Lane::In {
+                        self.wires.hold(lane, gpu.inward.free_at());
+                    }
+                    let end = self.wires.issue(now, issue, lane, memory, wire);
+                    if shares && lane == Lane::In {
+                        gpu.inward.is_held_until(self.wires.lane_empty_at(lane));
+                    }
+                    end
                 }
                 Some(OnWires::Behind) if self.wires.empty_at() > now => {
                     kind = kind.or(Some("transfers"));
                     self.wires.empty_at().saturating_add(ns)
                 }
+                _ if shares => self.on_shared_bus(gpu, at, words, (path, ns)),
                 _ => now.saturating_add(ns),
             };
             self.timeless = if end == now { self.timeless.saturating_add(1) } else { 0 };
@@ -163,6 +172,29 @@ impl EngineState {
             // CAST: engines and queues are counted in ones.
             gpu.trace(|| Observation::Begin { engine: engine as u32, queue: at as u32, kind, bytes });
         }
+    }
+
+    /// When a command ends that takes `ns` by itself, on a bus that all engines share.
+    fn on_shared_bus(&mut self, gpu: &SoftGpu, queue: usize, words: usize, (path, ns): (Path, u64)) -> u64 {
+        let now = gpu.now();
+        let within = match self.decoded_again(words) {
+            Some(Command::Work { .. }) => {
+                self.reads.begin(queue, now);
+                None
+            }
+            Some(Command::Touch { bytes, within: true, .. }) => Some(bytes),
+            _ => None,
+        };
+        if path == Path::Local {
+            return now.saturating_add(ns);
+        }
+        let free_at = gpu.inward.free_at();
+        let end = match within {
+            Some(bytes) => self.reads.read(queue, now, free_at, gpu.config.timing.bus_ns(bytes)),
+            None => free_at.max(now).saturating_add(ns),
+        };
+        gpu.inward.is_held_until(end);
+        end.max(now)
     }
 
     fn decoded_again(&self, words: usize) -> Option<Command<'_>> {

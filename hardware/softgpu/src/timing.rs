@@ -14,6 +14,9 @@
 //! On a duplex bus CopyPhysical and FillPhysical take the engine `command_ns + copy_latency_ns` and their lane the rest (module `wires`);
 //! Nop, branches, FlushTlb, WriteEntries and WriteEntryRun go on beside them, all others begin when the lanes are empty.
 //!
+//! Where the bus is shared ([`Timing::shares_bus`]), what kernels use in system memory costs it `bytes ÷ copy_bytes_per_us`, also within a Work
+//! (module `reads`).
+//!
 //! Commands that take nothing do not hold time up: from the 65,536th in a row on that an engine executes, each takes `command_ns`.
 //!
 //! Divisions round up. Where a range begins decides whether it is local. Touch with write, Copy and Saxpy count the bytes
@@ -47,6 +50,9 @@ pub struct Timing {
     /// The bus carries both directions at once: an engine issues copies and fills by bus address, and goes on (module `wires`).
     /// Else it carries one of them at a time, and so does the engine.
     pub duplex: bool,
+    /// Kernels that use system memory in place and copies into local memory share one bus (module `reads`). Else each engine has a bus to itself,
+    /// and work of a known length takes that wherever its memory is.
+    pub shares_bus: bool,
 }
 
 impl Default for Timing {
@@ -78,12 +84,24 @@ impl Timing {
         unpark_ns: 500,
         entry_ps: 500,
         duplex: false,
+        shares_bus: false,
     };
 
     /// The same device on a bus that carries so many bytes in a microsecond each way, both ways at once.
     #[must_use]
     pub fn with_link(self, bytes_per_us: u64) -> Timing {
         Timing { copy_bytes_per_us: bytes_per_us, duplex: true, ..self }
+    }
+
+    /// The same device, whose kernels and copies share the bus.
+    #[must_use]
+    pub fn with_shared_bus(self) -> Timing {
+        Timing { shares_bus: true, ..self }
+    }
+
+    /// How long the bus carries what a kernel reads or writes in system memory.
+    pub(crate) fn bus_ns(&self, bytes: u64) -> u64 {
+        span(bytes, self.copy_bytes_per_us)
     }
 
     /// Of a copy or fill, the part that the engine takes to issue it.

@@ -71,6 +71,17 @@ impl Wires {
         issued
     }
 
+    /// A lane carries something of another engine until this time.
+    pub(crate) fn hold(&mut self, lane: Lane, until: u64) {
+        let empty_at = &mut self.empty_at[lane as usize];
+        *empty_at = until.max(*empty_at);
+    }
+
+    /// When a lane is empty.
+    pub(crate) fn lane_empty_at(&self, lane: Lane) -> u64 {
+        self.empty_at[lane as usize]
+    }
+
     /// When nothing that was issued is under way any more.
     pub(crate) fn empty_at(&self) -> u64 {
         self.empty_at.into_iter().fold(0, u64::max)

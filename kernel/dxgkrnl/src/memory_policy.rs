@@ -172,6 +172,8 @@ macro_rules! choices {
 choices! {
     /// Which of the lazily evicted loses its place first (memory §8.2): the least recently used, or the one whose next use is foreseen last.
     eviction: Eviction, 0..=1, USUAL.eviction;
+    /// With the planner: what work only reads may stay in system memory, if its driver supports that and its room is worth more (memory §8.1).
+    read_in_place: bool, 0..=1, USUAL.read_in_place;
     /// Devices whose lists do not fit beside each other take turns; else the kernel refuses the later one (memory §8.2).
     suspend_others: bool, 0..=1, true;
     /// How long a device keeps the room that it had from others, in nanoseconds (memory §8.6).
@@ -233,6 +235,7 @@ mod tests {
         // spec: memory §10.3
         let mut other = MemoryPolicy {
             eviction: Eviction::Planner,
+            read_in_place: true,
             suspend_others: false,
             residency_quantum_ns: 1,
             clear_ahead: Pages(7),

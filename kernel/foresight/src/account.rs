@@ -29,6 +29,8 @@
 //!    is dirty, A grows by 1 and the second sum falls by 1, because its place is at or above g, and g is at or above γ.
 //! 4. A write makes the allocation whole and dirty on both sides: both terms are 0. A death ends both terms.
 //!
+//! Where the truth uses a page outside instead (`in_place`), A grows by 1 and Φ does not fall: that is a step of the next sort.
+//!
 //! Every other step is taken with (*) afterwards. Φ is never negative, so `A ≤ L + L/100 + D` at every time.
 //! The proof leaves out what tests measure instead: victims that can only go whole, other segments, pins, locks, offers, and a page that VidMm
 //! does not let go because it stands in another tier or priority.
@@ -56,6 +58,8 @@ pub(crate) struct Account {
     marks: Vec<Mark>,
     /// A: what was really copied.
     actual: Flow,
+    /// Part of A: what work used where it lies, outside.
+    in_place: Flow,
     /// Φ: what the truth may yet have to copy.
     potential: u64,
     loan: Loan,
@@ -101,6 +105,7 @@ impl Account {
             ghost: Ghost::new(room),
             marks: Vec::new(),
             actual: Flow::default(),
+            in_place: Flow::default(),
             potential: 0,
             loan: Loan::default(),
             round: (0, 0, 0),
@@ -220,7 +225,7 @@ impl Account {
     /// An operation began: after how many operations the streams repeat, if all of them do and it came as foreseen.
     pub(crate) fn trust(&mut self, repeats_after: Option<u64>) {
         let owes = self.over() > 0;
-        let copied = (self.actual.moved(), self.ghost.flow().moved());
+        let copied = (self.carried(), self.ghost.flow().moved());
         match repeats_after {
             Some(round) if self.round.0 < round => {
                 self.round.0 += 1;
@@ -270,7 +275,7 @@ impl Account {
 
     /// How many pages may be copied ahead of need now, each of which costs one until it pays.
     pub(crate) fn spare(&self) -> u64 {
-        (self.allowance() + self.lent()).saturating_sub(self.actual.moved() + self.potential)
+        (self.allowance() + self.lent()).saturating_sub(self.carried() + self.potential)
     }
 
     /// Whether a loan stands: what all streams do is known.
@@ -313,7 +318,7 @@ impl Account {
 
     /// How far the truth, with what it may yet have to copy, is beyond that.
     fn over(&self) -> u64 {
-        (self.actual.moved() + self.potential).saturating_sub(self.allowance())
+        (self.carried() + self.potential).saturating_sub(self.allowance())
     }
 
     /// The loan that stands now.
@@ -371,6 +376,7 @@ fn term(mark: &Mark, holding: Holding) -> u64 {
     holding.resident.saturating_sub(mark.resident) + mark.dirty.saturating_sub(holding.dirty)
 }
 
+mod in_place;
 mod sums;
 mod taking;
 #[cfg(test)]

@@ -105,6 +105,15 @@ pub enum Event<'a> {
     },
     /// An allocation's pages have changed.
     Moved(Moved),
+    /// Work uses it where it lies, outside of the segment, of which it has no page.
+    InPlace {
+        /// The allocation.
+        key: Key,
+        /// Pages that the work reads there.
+        read: u64,
+        /// Pages that it has written there.
+        written: u64,
+    },
     /// Its owner has destroyed it.
     Died {
         /// The allocation.

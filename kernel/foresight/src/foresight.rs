@@ -9,6 +9,8 @@ use crate::report::Report;
 use crate::standing::Standings;
 use crate::subject::Subjects;
 
+mod in_place;
+
 /// What is foreseen of one memory segment.
 #[derive(Debug)]
 pub struct Foresight {
@@ -41,6 +43,7 @@ impl Foresight {
             Event::Used { process, device: _, list } => self.used(process, list),
             Event::Ended { process: _, list } => self.ended(list),
             Event::Moved(moved) => self.moved(&moved),
+            Event::InPlace { key, read, written } => self.account.in_place(key, read, written),
             Event::Died { key } => self.died(key),
             Event::Dropped { key } => self.dropped(key),
             Event::Elsewhere { key } => self.elsewhere(key),
@@ -94,6 +97,7 @@ impl Foresight {
         Report {
             streams: self.recall.report(),
             actual: self.account.actual(),
+            in_place: self.account.used_in_place(),
             lru: self.account.lru(),
             unread: self.account.unread(),
             loss: self.account.loss(),

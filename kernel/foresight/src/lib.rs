@@ -18,6 +18,7 @@
 //! | MakeResident (its whole list of this segment, resident or not) | [`Event::Used`], *before* it makes room |
 //! | it takes a victim, places content, or loses it | [`Event::Moved`] with the state that the allocation has *now*, and what was copied for it |
 //! | Evict | [`Event::Ended`], *before* it ranks what has become a victim |
+//! | work of a list uses content where it lies, outside, or has written it there | [`Event::InPlace`], each time |
 //! | an owner destroys | [`Event::Died`], at the call; what becomes of its pages is not told any more |
 //! | content becomes void (a discard, a taken offer, a reset) | [`Event::Dropped`] |
 //! | an allocation is pinned, offered, or leaves this segment for another; or VidMm ranks one that is locked | [`Event::Elsewhere`]: no subject until it is used again |
@@ -37,6 +38,8 @@
 //! - [`Foresight::victim`] before each victim out of a tier of the lazily evicted: how many of its pages may go, or which other allocation
 //!   loses instead, because the account of losses forbids to deviate further from LRU. VidMm says with
 //!   [`Foresight::victim_among`] which others may go, because they stand in the first one's tier and priority; if none may, the first one goes.
+//! - [`Foresight::in_place`] behind the `changed` of a list that lacks room, where work can read what lies outside (`read_in_place` of VidMm's policy). VidMm may
+//!   do so with fewer of the answer, and with none. What is used in place stays a subject that has no page.
 //! - [`Foresight::wanted`] behind each MakeResident that it has carried out, and at turns of the machine while no list waits, until it says `None` or
 //!   the answer cannot be carried out. No [`Wanted::WriteBack`] and no `instead_of` is answered so far. Each answer is a work of its own behind the list's: it may wait, as a list's own work does, for the last use
 //!   of what it takes, because it takes nothing that one of the last two operations has used. Room is free frames and what the

@@ -380,5 +380,6 @@ fn place_of(trail: &Trail, stream: &Stream, dirty: bool, pages: u64) -> u64 {
 }
 
 mod pressure;
+mod reading;
 #[cfg(test)]
 mod tests;

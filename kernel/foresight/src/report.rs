@@ -60,6 +60,8 @@ pub struct Report {
     pub streams: Vec<StreamReport>,
     /// What was copied.
     pub actual: Flow,
+    /// What work read and wrote where it lay, outside of the segment: the link carried it, and no room was made for it.
+    pub in_place: Flow,
     /// What an LRU of the same room would have copied.
     pub lru: Flow,
     /// Pages that were copied out and whose allocation died before they came back: an offer before they left would have saved the copy.

@@ -119,6 +119,8 @@ pub(crate) struct Allocation<F> {
     /// pattern by definition, not by a write.
     pub valid: PageSet,
     pub placement: Placement,
+    /// In system memory by the planner's choice: its next list decides anew. False elsewhere.
+    pub in_place: bool,
     /// Sum of the devices' counts (memory §5.1).
     pub count: u64,
     /// Time of the evict that took the count to 0, while pages are still in a memory segment.
@@ -193,6 +195,7 @@ impl<F> Allocation<F> {
             unmoveable: false,
             valid: PageSet::default(),
             placement: Placement::None,
+            in_place: false,
             count: 0,
             lazy_since: None,
             doomed: None,

@@ -154,6 +154,19 @@ impl Foreseen {
         self.segments.iter().flatten().map(|of| of.foresight.footprint(process)).sum()
     }
 
+    /// Which of `absent`, all of the latest list, its work had better read where they lie. `order`: the lazily evicted that the list does not name.
+    pub fn in_place(
+        &self,
+        segment: SegmentId,
+        absent: &[AllocationId],
+        lacking: u64,
+        order: impl Iterator<Item = AllocationId>,
+    ) -> Vec<AllocationId> {
+        let Some(planned) = self.at(segment) else { return Vec::new() };
+        let absent: Vec<Key> = absent.iter().map(|id| key_of(*id)).collect();
+        planned.foresight.in_place(&absent, lacking, order.map(key_of)).into_iter().map(id_of).collect()
+    }
+
     /// A list is to be told. Answers with its number, and with room for its parts.
     pub fn begin_list(&mut self) -> (u64, Vec<Item>, Vec<Ended>) {
         self.lists += 1;

@@ -56,6 +56,9 @@ pub struct Policy {
     pub lock_count_max: u32,
     /// Which of the lazily evicted loses its place first.
     pub eviction: Eviction,
+    /// Where evictions are planned: content that work only reads may stay in system memory while it does, if its driver supports that and the
+    /// planner says that its room is worth more (`in_place`).
+    pub read_in_place: bool,
     /// Room may be made by suspending devices that rank lower (memory §8.2). If not, a device keeps its resident list, and later claims are
     /// refused. A device that a lock holds up is suspended like any other that waits: its content is room for later claims, and it comes
     /// back when the others leave it enough.
@@ -122,6 +125,7 @@ impl Policy {
             va_alignment_bytes: 65536,
             lock_count_max: u32::MAX,
             eviction: Eviction::Lru,
+            read_in_place: false,
             suspend_others: false,
             evict_page_tables: true,
             residency_quantum_ns: 20_000_000,

@@ -85,6 +85,7 @@ pub fn run(
                     ahead_bytes: None,
                     constant_bytes: options.constants,
                     recorded_times: false,
+                    in_place: false,
                 };
                 let watcher = &watcher;
                 scope.spawn(move || drive(workload, link as Arc<_>, drive_options, &mut { watcher }, cancel))

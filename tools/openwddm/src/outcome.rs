@@ -49,6 +49,9 @@ pub struct Summary {
     pub paged_in_bytes: u64,
     /// Copied from video memory to system memory.
     pub paged_out_bytes: u64,
+    /// Used by operations where it lay, in system memory, which the link carried like copies; `None`: nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_place_bytes: Option<u64>,
     /// The fewest bytes that any memory manager copies in and out together in that memory; `None`: no bound is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fewest_bytes: Option<u64>,
@@ -321,6 +324,23 @@ pub struct StepSummary {
     /// Where evictions are planned: what a least recently used policy would have copied in and out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lru_bytes: Option<u64>,
+    /// As in [`Summary`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_place_bytes: Option<u64>,
+}
+
+impl Summary {
+    /// What the link carried: copied in, copied out, and used in place.
+    pub fn carried_bytes(&self) -> u64 {
+        self.paged_in_bytes + self.paged_out_bytes + self.in_place_bytes.unwrap_or(0)
+    }
+}
+
+impl StepSummary {
+    /// As of [`Summary`].
+    pub fn carried_bytes(&self) -> u64 {
+        self.paged_in_bytes + self.paged_out_bytes + self.in_place_bytes.unwrap_or(0)
+    }
 }
 
 /// The recording of an adapter. Both lists count nanoseconds of the same clock.

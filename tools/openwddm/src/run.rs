@@ -198,6 +198,7 @@ fn execute_at(
         ahead_bytes,
         constant_bytes,
         recorded_times: options.virtual_time,
+        in_place: setup.adapters.iter().any(|planned| planned.memory_policy.read_in_place),
     };
     // Before the workloads create queues, so that the logs of all queues are long.
     host.trace_fences(options.recorded);

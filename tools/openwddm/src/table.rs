@@ -94,8 +94,11 @@ fn memory_rows(rows: &mut Rows, summary: &Summary) {
     rows.causes(&summary.page_in_by_cause);
     rows.add("paged out", bytes_exact(summary.paged_out_bytes));
     rows.causes(&summary.page_out_by_cause);
+    if let Some(in_place) = summary.in_place_bytes {
+        rows.add("used in place", format!("{}, which the link carried like copies", bytes_exact(in_place)));
+    }
     if let Some(fewest) = summary.fewest_bytes {
-        let moved = summary.paged_in_bytes + summary.paged_out_bytes;
+        let moved = summary.carried_bytes();
         let times = match fewest {
             0 => String::new(),
             _ => format!("; the run moved {:.2} times as much", moved as f64 / fewest as f64),
@@ -134,7 +137,7 @@ fn plan_rows(rows: &mut Rows, summary: &Summary) {
     if let [_, .., last] = &summary.per_step[..]
         && let Some(lru_bytes) = last.lru_bytes
     {
-        let (moved, lru) = (bytes(last.paged_in_bytes + last.paged_out_bytes), bytes(lru_bytes));
+        let (moved, lru) = (bytes(last.carried_bytes()), bytes(lru_bytes));
         rows.add("  last step", format!("{moved} moved, LRU would have moved {lru}"));
     }
     if !summary.plans.is_empty() {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use openwddm::arguments::{Choice, Policy, default_run};
-use openwddm::outcome::Summary;
+use openwddm::outcome::{StepSummary, Summary};
 use openwddm::progress::Progress;
 use openwddm::run::{RunOptions, Share, Terms, Workload, execute};
 use openwddm::size::MemorySize;
@@ -81,6 +81,62 @@ fn further_passes_of_inference_move_what_the_bound_says_and_a_twentieth() {
     assert!(steps[1] <= 6_553_423_872 / 5, "{steps:?}");
     // The bar is 1.05; docs/planner.md has what the kernel adds to the harness' 1.00 and 1.01.
     assert!(steps[2..].iter().all(|bytes| bytes * 100 <= 658_008_771 * 109), "{steps:?}");
+}
+
+/// What does not fit stays in system memory, and each pass reads it there: no transient room, no write-back, no fetch in parts.
+#[test]
+fn passes_that_read_in_place_move_what_the_bound_says_and_a_fiftieth() {
+    let base = options(INFERENCE, 90, 4, Policy::Planner);
+    let brought = run(&base);
+    let read = run(&RunOptions { choices: vec![in_place("on")], ..base });
+    let carried = |summary: &Summary| summary.per_step.iter().map(StepSummary::carried_bytes).collect::<Vec<_>>();
+    let (of_brought, of_read) = (carried(&brought), carried(&read));
+    assert_eq!(
+        of_read[..2],
+        of_brought[..2],
+        "of what is unknown nothing is read in place; the second pass has to carry the same"
+    );
+    assert!(of_read[2..].iter().all(|bytes| bytes * 100 <= 658_008_771 * 102), "{of_read:?}");
+    assert!(of_read[3] < of_brought[3] && read.per_step[3].elapsed_ns < brought.per_step[3].elapsed_ns, "{read:?}");
+    let [plan] = &read.plans[..] else { panic!("one memory segment: {:?}", read.plans) };
+    assert_eq!((plan.in_place_bytes(), plan.written_in_place_bytes), (read.in_place_bytes.unwrap(), 0));
+    assert_eq!(read.per_step.iter().filter_map(|step| step.in_place_bytes).sum::<u64>(), plan.in_place_bytes());
+    assert_eq!(plan.moved_bytes(), of_read.iter().sum::<u64>(), "the account counts what the run counts");
+    assert_eq!(brought.in_place_bytes, None);
+}
+
+/// Twelve weights of which ten fit are read in each of six passes, and a result is written: the GPU compares every word that it reads.
+#[test]
+fn what_is_read_in_place_is_right() {
+    let weights: Vec<String> = (0..12).map(|_| "[262144, 1]".to_owned()).collect();
+    let reads: Vec<String> = (0..12).map(|weight| format!("[0, [{weight}], [12]]")).collect();
+    let text = format!(
+        r#"{{"format": "residency-reference-string/1", "op_names": ["layer"],
+            "storages": [{}, [4096, 0]], "events": [{}, [-1, [12]]]}}"#,
+        weights.join(","),
+        reads.join(",")
+    );
+    let workload = Workload::Memory { name: "passes".to_owned(), text: text.into_bytes().into() };
+    let base = RunOptions { workload, verify: true, virtual_time: false, ..options(INFERENCE, 85, 6, Policy::Planner) };
+    let read = run(&RunOptions { choices: vec![in_place("on")], ..base });
+    assert!(read.in_place_bytes.is_some_and(|bytes| bytes >= 262_144), "{read:?}");
+    assert_eq!(read.verify, "ok", "{read:?}");
+}
+
+#[test]
+fn without_the_planner_nothing_is_read_in_place() {
+    for policy in [Policy::Lru, Policy::Kept] {
+        let torn = RunOptions { choices: vec![in_place("on")], ..options("gpt.cpu.rrs.json.gz", 60, 1, policy) };
+        let error = execute(&torn, &Progress::new(Box::new(std::io::sink()), false), &AtomicBool::new(false)).err();
+        let error = error.expect("only the planner says what is read in place");
+        assert_eq!(error.exit_code(), 2);
+        let said = error.to_string();
+        assert!(said.contains("--set read_in_place=on") && said.contains("add --policy planner"), "{said}");
+    }
+}
+
+fn in_place(value: &str) -> Choice {
+    Choice { name: "read_in_place".to_owned(), value: value.to_owned() }
 }
 
 #[test]

@@ -167,6 +167,7 @@ fn steps(
         ahead_bytes: Some(ahead_bytes),
         constant_bytes: None,
         recorded_times: true,
+        in_place: false,
     };
     let mut observed = Steps { moved, ended: vec![Moved::default()] };
     let conductor = Conductor::new(Arc::clone(&host), 1);

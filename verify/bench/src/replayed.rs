@@ -34,6 +34,7 @@ pub(crate) fn replayed(
         ahead_bytes: None,
         constant_bytes: None,
         recorded_times: false,
+        in_place: false,
     };
     let driven = drive(workload, link, options, &mut Unheard, &AtomicBool::new(false));
     let driven = driven.map_err(|error| BenchError::Device(error.to_string()))?;

@@ -17,7 +17,8 @@
 //! processes have work on two adapters ([`run_crossing`]); from seed 9500 on another of them has one in which they have displays
 //! ([`run_displays`]). From seed 12000 on every fourth kernel lends its processes what they see, so that locks of video memory begin and
 //! end at turns of the paging ring. From seed 13000 on a third of the thirteen has a world beside it in which CPUs wait for what queues of
-//! all devices signal, while the driver is late with its interrupts ([`run_waiters`]). From seed 15000 on three in ten kernels plan their evictions.
+//! all devices signal, while the driver is late with its interrupts ([`run_waiters`]). From seed 15000 on three in ten kernels plan their evictions. From seed 16000 on
+//! a fourth of the thirteen has a world beside it in which processes repeat their work, and read in place what does not fit ([`run_readers`]).
 //!
 //! # What is checked, all the time
 //! | checker | rule |
@@ -43,6 +44,7 @@ mod displays;
 mod neighbours;
 mod process;
 mod random;
+mod readers;
 mod renderers;
 mod report;
 mod sabotage;
@@ -68,6 +70,9 @@ pub fn run(seed: u64) -> Result<Report, Box<Violation>> {
     }
     if shape::has_waiters(seed) {
         run_waiters(seed)?;
+    }
+    if shape::has_readers(seed) {
+        run_readers(seed)?;
     }
     world::run(seed, Sabotage::None)
 }
@@ -96,7 +101,15 @@ pub fn run_waiters(seed: u64) -> Result<Report, Box<Violation>> {
     waiters::run(seed, Sabotage::None)
 }
 
-/// The same with something broken.
+/// Runs the world of a seed in which processes repeat their work, and read in place what does not fit.
+///
+/// # Errors
+/// The first rule that was broken, with its seed.
+pub fn run_readers(seed: u64) -> Result<Report, Box<Violation>> {
+    readers::run(seed)
+}
+
+/// The same of waiters with something broken.
 ///
 /// # Errors
 /// The first rule that was broken: what is wanted here.

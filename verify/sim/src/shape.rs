@@ -22,6 +22,8 @@ const DISPLAYS_FROM: u64 = 9500;
 const LENT_FROM: u64 = 12_000;
 /// From here on some seeds have a world of waiters beside theirs.
 const WAITERS_FROM: u64 = 13_000;
+/// And from here on some have one of readers.
+const READERS_FROM: u64 = 16_000;
 /// The kinds of any other seed's world, by its remainder: as many seeds in a row cover them all. Their number is coprime to the other
 /// remainders that choices use, so that each kind meets every choice.
 const TURNS: [Kind; 13] = [
@@ -200,6 +202,11 @@ pub fn has_displays(seed: u64) -> bool {
 /// Whether beside a seed's world one of waiters is run, likewise.
 pub fn has_waiters(seed: u64) -> bool {
     seed >= WAITERS_FROM && seed % TURNS.len() as u64 == 2
+}
+
+/// Whether beside a seed's world one of readers is run, likewise.
+pub fn has_readers(seed: u64) -> bool {
+    seed >= READERS_FROM && seed % TURNS.len() as u64 == 3
 }
 
 /// Builds the device of a world. The seed says how and not the world's random numbers, so that the first worlds are the

@@ -71,6 +71,8 @@ pub struct DriveOptions {
     /// Operations whose times are recorded ([`Workload::op_ns`]) take these in virtual time, and not those of the device's cost model. In
     /// real time operations take what they take.
     pub recorded_times: bool,
+    /// Storages support system memory beside video memory: the kernel may let operations read them there.
+    pub in_place: bool,
 }
 
 /// Which storages stay on the residency list between operations.

@@ -10,6 +10,7 @@ mod nested;
 mod order;
 mod peers;
 mod preemption;
+mod reads;
 mod resets;
 mod rig;
 mod rings;

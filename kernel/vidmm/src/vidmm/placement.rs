@@ -2,7 +2,7 @@
 //! together, with whatever else its rule reads; none has state of its own.
 //!
 //! `plan` decides without changing anything; `residency`, `offer`, `split`, `pin` carry a call out by it; `victim` takes out, `commit` brings in,
-//! `compaction` moves within a segment, `standing` says in which order content loses its place, `promote`, `idle` and `fetch` work ahead, `never` and
+//! `compaction` moves within a segment, `standing` says in which order content loses its place, `promote`, `idle` and `fetch` work ahead, `in_place` leaves in system memory what work only reads, `never` and
 //! `aperture` answer for the kernel; `foreseen` tells the planner.
 
 pub(super) mod aperture;
@@ -11,6 +11,7 @@ pub(super) mod compaction;
 pub(super) mod fetch;
 pub(super) mod foreseen;
 pub(super) mod idle;
+pub(super) mod in_place;
 pub(super) mod never;
 pub(super) mod offer;
 pub(super) mod pin;

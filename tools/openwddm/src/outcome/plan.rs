@@ -14,6 +14,10 @@ pub struct PlanSummary {
     pub paged_in_bytes: u64,
     /// Copied out of it.
     pub paged_out_bytes: u64,
+    /// Read where it lay, in system memory, instead of being copied into it.
+    pub read_in_place_bytes: u64,
+    /// Written there, against the forecast.
+    pub written_in_place_bytes: u64,
     /// What a least recently used policy would have copied into it.
     pub lru_paged_in_bytes: u64,
     /// And out of it.
@@ -56,9 +60,14 @@ pub struct StreamSummary {
 }
 
 impl PlanSummary {
-    /// In and out.
+    /// In and out, and in place: what the link carried.
     pub fn moved_bytes(&self) -> u64 {
-        self.paged_in_bytes + self.paged_out_bytes
+        self.paged_in_bytes + self.paged_out_bytes + self.in_place_bytes()
+    }
+
+    /// Read and written where it lay.
+    pub fn in_place_bytes(&self) -> u64 {
+        self.read_in_place_bytes + self.written_in_place_bytes
     }
 
     /// In and out under LRU.
@@ -79,6 +88,12 @@ impl PlanSummary {
             true => ("  saved", format!("{}, {} of it", bytes_exact(lru - moved), percent(lru - moved, lru))),
             false => ("  moved more", format!("{}, {} of it", bytes_exact(moved - lru), percent(moved - lru, lru))),
         });
+        if self.in_place_bytes() > 0 {
+            let (all, written) = (self.in_place_bytes(), bytes(self.written_in_place_bytes));
+            let share = percent(all, moved);
+            let said = format!("{}, {share} of what moved; {written} of it written", bytes_exact(all));
+            rows.push(("  used in place", said));
+        }
         let (deviated, followed) = (bytes(self.deviated_bytes), bytes(self.followed_bytes));
         rows.push((
             "  against LRU's order",
@@ -166,6 +181,14 @@ mod tests {
         assert_eq!(value(&plan, "moved more"), "1.00 MiB (1,048,576 bytes), 25.0 % of it");
         plan.unread_bytes = 1 << 20;
         assert!(value(&plan, "paged out in vain").starts_with("1.00 MiB, 50.0 % of what was"));
+        (plan.paged_out_bytes, plan.read_in_place_bytes, plan.written_in_place_bytes) = (0, 3 << 19, 1 << 19);
+        assert_eq!(
+            value(&plan, "moved more"),
+            "1.00 MiB (1,048,576 bytes), 25.0 % of it",
+            "what is read in place moves, too"
+        );
+        let said = "2.00 MiB (2,097,152 bytes), 40.0 % of what moved; 512.00 KiB of it written";
+        assert_eq!(value(&plan, "used in place"), said);
     }
 
     #[test]

@@ -206,7 +206,7 @@ const STEPS_SAID_MAX = 8;
 // The bound beside the bytes that moved, where the run knows it.
 function fewest(s, exact) {
   if (s.fewest_bytes === undefined) return [];
-  const moved = s.paged_in_bytes + s.paged_out_bytes;
+  const moved = s.paged_in_bytes + s.paged_out_bytes + (s.in_place_bytes ?? 0);
   const times = s.fewest_bytes ? `; the run moved ${(moved / s.fewest_bytes).toFixed(2)} times as much` : '';
   return [['fewest possible', `${exact(s.fewest_bytes)} in and out${times}`]];
 }
@@ -253,7 +253,7 @@ function tables() {
     table(place('evictions', 'scroll'), [['at', true, (r) => units.time(r.at_ns)], ['victim: who gave', false, (r) => who(r.victim, r.victim_process)], ['asker: who asked', false, (r) => (r.asker === null ? 'its owner' : who(r.asker, r.asker_process))], ['bytes', true, bytes('bytes')], ['took', true, (r) => (r.took_ns === null ? '–' : units.time(r.took_ns))], ['how', false, (r) => r.how], ['cause', false, (r) => r.why]], m.evictions, 'Nothing was evicted.');
   });
   const exact = (n) => `${units.bytes(n)} (${units.grouped(n)} bytes)`;
-  const run = [['workload', s.workload], ['adapter', adapterName], ['time', s.time], ['stage', s.stage], ['policy', s.policy], ['seed', String(s.seed)], ['steps, operations', `${units.grouped(s.steps)}, ${units.grouped(s.ops)}`], ['peak', exact(s.peak_bytes)], ['video memory', exact(s.vram_bytes)], ['paged in', exact(s.paged_in_bytes)], ['paged out', exact(s.paged_out_bytes)], ...fewest(s, exact), ['discarded', exact(s.discarded_bytes)], ['filled at first commit', exact(s.filled_bytes)], ['elapsed', units.time(s.elapsed_ns)], ...(s.adapters ? [] : [['ideal', units.time(s.ideal_ns)], ['stalled', units.time(s.stall_ns)]]), ...(s.adapters ? [] : lastStep(s)), ...(s.link_bytes_per_us ? [['link', `${units.grouped(s.link_bytes_per_us)} MB/s each way, both ways at once`]] : []), ['trace hash', s.trace_hash], ...data.imports.map(([name, said]) => [`recording ${name}`, said])];
+  const run = [['workload', s.workload], ['adapter', adapterName], ['time', s.time], ['stage', s.stage], ['policy', s.policy], ['seed', String(s.seed)], ['steps, operations', `${units.grouped(s.steps)}, ${units.grouped(s.ops)}`], ['peak', exact(s.peak_bytes)], ['video memory', exact(s.vram_bytes)], ['paged in', exact(s.paged_in_bytes)], ['paged out', exact(s.paged_out_bytes)], ...(s.in_place_bytes ? [['used in place', exact(s.in_place_bytes)]] : []), ...fewest(s, exact), ['discarded', exact(s.discarded_bytes)], ['filled at first commit', exact(s.filled_bytes)], ['elapsed', units.time(s.elapsed_ns)], ...(s.adapters ? [] : [['ideal', units.time(s.ideal_ns)], ['stalled', units.time(s.stall_ns)]]), ...(s.adapters ? [] : lastStep(s)), ...(s.link_bytes_per_us ? [['link', `${units.grouped(s.link_bytes_per_us)} MB/s each way, both ways at once`]] : []), ['trace hash', s.trace_hash], ...data.imports.map(([name, said]) => [`recording ${name}`, said])];
   table('run', [['', false, (r) => r[0]], ['', false, (r) => r[1]]], run, '');
   const rest = at('run').querySelector('button');
   if (rest) rest.click();

@@ -42,7 +42,8 @@ pub(super) fn note(
 }
 
 /// Whether the bound is one of this run. Content that the GPU reads where it lies, in system memory, pages nothing in and is no subject of
-/// it; what a process maps beside its storages is not meant.
+/// it, unless the planner counts it (`read_in_place`): then it is bytes that the link carried. What a process maps beside its storages is not meant.
 pub(crate) fn has_bound(profile: &Profile, summary: &Summary, processes: u64) -> bool {
-    profile.has_memory_segments() && summary.mapped_bytes <= PROCESS_SYSTEM_BYTES.saturating_mul(processes)
+    let counted = summary.in_place_bytes.is_some();
+    profile.has_memory_segments() && (counted || summary.mapped_bytes <= PROCESS_SYSTEM_BYTES.saturating_mul(processes))
 }

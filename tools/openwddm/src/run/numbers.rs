@@ -192,6 +192,10 @@ impl Numbers {
         to.interrupt_dispatches_releasing += self.kernel.dispatches_releasing;
         to.doorbells_passed_on += self.kernel.doorbells_passed_on;
         to.creations_waited += self.kernel.creations_waited;
+        let in_place: u64 = self.plans.iter().map(PlanSummary::in_place_bytes).sum();
+        if in_place > 0 {
+            to.in_place_bytes = Some(to.in_place_bytes.unwrap_or(0) + in_place);
+        }
         to.plans.extend(self.plans);
     }
 }
@@ -212,6 +216,8 @@ fn add_steps(to: &mut Vec<StepSummary>, more: Vec<StepSummary>) {
         to.discarded_bytes += more.discarded_bytes;
         to.stall_ns += more.stall_ns;
         to.lru_bytes = to.lru_bytes.zip(more.lru_bytes).map(|(one, other)| one + other);
+        to.in_place_bytes =
+            [to.in_place_bytes, more.in_place_bytes].into_iter().flatten().reduce(|one, other| one + other);
     }
 }
 

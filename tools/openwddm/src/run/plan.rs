@@ -20,6 +20,8 @@ pub(super) fn plans(adapter: HostAdapter<'_>, number: usize, page_bytes: u64) ->
         segment: segment.0,
         paged_in_bytes: report.actual.paged_in * page_bytes,
         paged_out_bytes: report.actual.paged_out * page_bytes,
+        read_in_place_bytes: report.in_place.paged_in * page_bytes,
+        written_in_place_bytes: report.in_place.paged_out * page_bytes,
         lru_paged_in_bytes: report.lru.paged_in * page_bytes,
         lru_paged_out_bytes: report.lru.paged_out * page_bytes,
         unread_bytes: report.unread * page_bytes,

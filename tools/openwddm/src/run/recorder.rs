@@ -45,6 +45,8 @@ struct RecorderState {
     stall_began_ns: u64,
     /// What LRU would have copied until the step began, where evictions are planned.
     lru_before: u64,
+    /// What was used in place until then.
+    in_place_before: u64,
     per_step: Vec<StepSummary>,
     before: Device,
     kernel_before: AdapterCounters,
@@ -64,6 +66,7 @@ impl Recorder {
             step_began_ns: 0,
             stall_began_ns: 0,
             lru_before: 0,
+            in_place_before: 0,
             per_step: Vec::new(),
             before: Device::default(),
             kernel_before: AdapterCounters::default(),
@@ -89,6 +92,7 @@ impl Recorder {
         let wait_ns = Device::read(host.adapter(self.number)).wait_ns;
         let plans = self.plans(host);
         let lru_bytes = (!plans.is_empty()).then(|| plans.iter().map(PlanSummary::lru_bytes).sum::<u64>());
+        let in_place: u64 = plans.iter().map(PlanSummary::in_place_bytes).sum();
         let mut state = self.state();
         let wait_ns = wait_ns + state.packet_waits.total_ns();
         let bytes = |how: Move| state.sums.bytes(how) - state.step_begin.bytes(how);
@@ -101,8 +105,9 @@ impl Recorder {
             ideal_ns: None,
             stall_ns: wait_ns - state.stall_began_ns,
             lru_bytes: lru_bytes.map(|bytes| bytes.saturating_sub(state.lru_before)),
+            in_place_bytes: Some(in_place.saturating_sub(state.in_place_before)).filter(|bytes| *bytes > 0),
         };
-        state.lru_before = lru_bytes.unwrap_or(0);
+        (state.lru_before, state.in_place_before) = (lru_bytes.unwrap_or(0), in_place);
         state.per_step.push(step);
         state.step_begin = state.sums.clone();
         state.step_began_ns = now_ns;

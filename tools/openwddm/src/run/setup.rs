@@ -183,6 +183,11 @@ impl Planned {
             None => profile,
             Some(link) => Profile { timing: profile.timing.with_link(link.bytes_per_us), ..profile },
         };
+        // What is read in place costs the bus that copies need.
+        let profile = match memory_policy.read_in_place {
+            true => Profile { timing: profile.timing.with_shared_bus(), ..profile },
+            false => profile,
+        };
         let page = profile.segment_page_bytes();
         let own = chosen.and_then(|choice| choice.vram);
         let asked = own.unwrap_or(options.vram).bytes(peak_bytes);
@@ -268,6 +273,13 @@ fn memory_policy(options: &RunOptions, profile: &Profile) -> Result<MemoryPolicy
             problem: error.to_string(),
             remedy: format!("`openwddm adapters {}` says what it chooses", profile.name),
         })?;
+    }
+    if chosen.read_in_place && (chosen.eviction != Eviction::Planner || options.policy == Policy::Kept) {
+        return Err(RunError::Argument {
+            argument: "--set read_in_place=on".to_owned(),
+            problem: "the planner of evictions alone says what operations read in place".to_owned(),
+            remedy: "add --policy planner, or leave it out".to_owned(),
+        });
     }
     if options.policy == Policy::Planner && chosen.eviction != Eviction::Planner {
         return Err(RunError::Argument {

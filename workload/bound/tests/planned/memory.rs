@@ -11,6 +11,10 @@ pub trait Watch {
     fn operates(&mut self, step: u32, bytes: u64);
     /// Whether works are done ahead.
     fn works_ahead(&self) -> bool;
+    /// Whether operations may read what lies outside.
+    fn reads_in_place(&self) -> bool {
+        false
+    }
     /// Frames are taken: some are copied into, others filled.
     fn comes(&mut self, copied: u64, filled: u64);
     /// Frames are given back by the use of this operation's number; some bytes are copied out.
@@ -139,17 +143,23 @@ impl<W: Watch> Memory<W> {
         let list: Vec<Item> = set.iter().map(item).collect();
         self.foresight.hear(Event::Used { process: 1, device: 1, list: &list });
         self.rank_changed();
-        let absent: u64 = set.iter().map(|id| self.held[id].bytes - self.held[id].resident).sum();
+        let in_place = self.in_place(&set);
+        let come: Vec<StorageId> = set.iter().filter(|id| !in_place.contains(id)).copied().collect();
+        let absent: u64 = come.iter().map(|id| self.held[id].bytes - self.held[id].resident).sum();
         while self.capacity - self.used < absent {
             self.takes(absent - (self.capacity - self.used));
         }
-        for id in &set {
+        for id in &come {
             self.comes(*id, u64::MAX);
         }
         self.operations += 1;
         for id in writes {
             let held = self.held.get_mut(id).unwrap();
-            (held.dirty, held.has_content) = (held.bytes, true);
+            (held.dirty, held.has_content) = (held.resident, true);
+            if in_place.contains(id) {
+                self.moved += held.bytes;
+                self.foresight.hear(Event::InPlace { key: held.key, read: 0, written: held.bytes });
+            }
         }
         let ended = |id: &StorageId| Ended { key: self.held[id].key, written: writes.contains(id) };
         let list: Vec<Ended> = set.iter().map(ended).collect();
@@ -160,6 +170,25 @@ impl<W: Watch> Memory<W> {
             (held.since, held.last) = (self.clock, self.operations);
             self.place(*id);
         }
+    }
+
+    /// What the operation reads where it lies.
+    fn in_place(&mut self, set: &BTreeSet<StorageId>) -> BTreeSet<StorageId> {
+        if !self.watch.reads_in_place() {
+            return BTreeSet::new();
+        }
+        let absent: u64 = set.iter().map(|id| self.held[id].bytes - self.held[id].resident).sum();
+        let lacking = absent.saturating_sub(self.capacity - self.used);
+        let keys: Vec<Key> =
+            set.iter().map(|id| self.held[id]).filter(|held| held.resident == 0).map(|held| held.key).collect();
+        let order = self.order.iter().map(|(_, _, id)| self.held[id].key);
+        let chosen = self.foresight.in_place(&keys, lacking, order);
+        for &key in &chosen {
+            let bytes = self.held[&self.ids[&key]].bytes;
+            self.moved += bytes;
+            self.foresight.hear(Event::InPlace { key, read: bytes, written: 0 });
+        }
+        chosen.iter().map(|key| self.ids[key]).collect()
     }
 
     fn is_born(&mut self, id: StorageId, (bytes, has_content): (u64, bool)) {

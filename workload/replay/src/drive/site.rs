@@ -124,7 +124,7 @@ impl Site {
         };
         let told = options.hears_budget.then(|| gpu.device().register_budget_change());
         let budget = told.transpose().map_err(UmdError::from)?;
-        let storages = Storages::new(workload.storages());
+        let storages = Storages::new(workload.storages(), options.in_place);
         let ahead_bytes = match options.ahead_bytes {
             Some(bytes) => bytes,
             None => gpu.adapter().video_memory_info(true).map_err(UmdError::from)?.budget_bytes,

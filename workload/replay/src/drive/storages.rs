@@ -11,19 +11,22 @@ use crate::workload::Storage;
 /// The allocations of the storages that are alive.
 pub struct Storages {
     sizes: Vec<u64>,
+    /// Where they may lie.
+    kind: SurfaceKind,
     alive: BTreeMap<StorageId, Surface>,
 }
 
 impl Storages {
-    /// No storage has an allocation yet.
-    pub fn new(storages: &[Storage]) -> Storages {
-        Storages { sizes: storages.iter().map(|storage| storage.bytes).collect(), alive: BTreeMap::new() }
+    /// No storage has an allocation yet. `in_place`: they may lie in system memory, too.
+    pub fn new(storages: &[Storage], in_place: bool) -> Storages {
+        let kind = if in_place { SurfaceKind::LocalThenSystem } else { SurfaceKind::Local };
+        Storages { sizes: storages.iter().map(|storage| storage.bytes).collect(), kind, alive: BTreeMap::new() }
     }
 
     /// The storage's allocation, made at its first use.
     pub fn get_or_create(&mut self, gpu: &Gpu, id: StorageId) -> Result<&Surface, DriveError> {
         if !self.alive.contains_key(&id) {
-            let surface = gpu.create_surface(SurfaceKind::Local, self.bytes(id))?;
+            let surface = gpu.create_surface(self.kind, self.bytes(id))?;
             self.alive.insert(id, surface);
         }
         Ok(self.get(id))

@@ -151,4 +151,5 @@ keys! {
     "timing.unpark_ns": number(0, STEP_MAX) of profile.timing.unpark_ns, "From a signal until a parked queue goes on.";
     "timing.entry_ps": number(0, STEP_MAX) of profile.timing.entry_ps, "Picoseconds for a page-table entry.";
     "timing.duplex": switch() of profile.timing.duplex, "The bus carries both directions at once.";
+    "timing.shares_bus": switch() of profile.timing.shares_bus, "Kernels that use system memory and copies share one bus.";
 }

@@ -42,8 +42,8 @@ impl<F: Copy + Eq> VidMm<F> {
             match place {
                 Place::Memory(_, Some(_)) => {}
                 Place::Memory(segment, None) => {
-                    let elsewhere = matches!(self.allocations[id].placement, Placement::Memory(s, _) if s != segment);
-                    if elsewhere {
+                    let here = matches!(self.allocations[id].placement, Placement::Memory(s, _) if s == segment);
+                    if !here {
                         self.vacate(id, Cause::Pressure { for_allocation: id }, batch);
                     }
                     let allocation = &self.allocations[id];
@@ -56,6 +56,10 @@ impl<F: Copy + Eq> VidMm<F> {
                 Place::System(aperture) => {
                     self.vacate(id, Cause::Pressure { for_allocation: id }, batch);
                     self.enter_system(id, aperture, cause_of(id), batch);
+                }
+                Place::InPlace => {
+                    self.allocations[id].in_place = true;
+                    self.enter_system(id, None, cause_of(id), batch);
                 }
             }
         }

@@ -110,6 +110,13 @@ impl<F: Copy + Eq> VidMm<F> {
         if pages == 0 {
             return 0;
         }
+        if self.allocations[id].in_place {
+            // Entries that lead to system memory go first.
+            if !self.allocations[id].last_use.iter().all(ahead.is_over) {
+                return 0;
+            }
+            self.withdraw(id, Cause::Foreseen, &mut ahead.batch);
+        }
         let allocation = &mut self.allocations[id];
         if allocation.lazy_since.is_none() {
             // No list has named it since it was away: it stands as if it were evicted now.
@@ -153,7 +160,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let lacks = match &allocation.placement {
             Placement::None => true,
             Placement::Memory(_, extents) => !extents.are_whole(),
-            Placement::System(_) => false,
+            Placement::System(_) => self.is_decided_anew(id),
         };
         let by_itself = allocation.context.is_none() && !allocation.stores_fences() && !allocation.all_or_nothing();
         lacks

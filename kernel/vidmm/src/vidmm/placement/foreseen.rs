@@ -133,6 +133,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Tells ends, each allocation once at a time.
     fn hear_end(&mut self, segment: SegmentId, process: u32, ended: &[Ended], mut again: Vec<(Ended, u64)>) {
+        self.foresee_writes_in_place(segment, ended);
         if !ended.is_empty() {
             self.foreseen.hear(segment, Event::Ended { process, list: ended });
         }
@@ -276,7 +277,7 @@ impl<F> Allocation<F> {
         let home = match &self.placement {
             Placement::None => true,
             Placement::Memory(present, _) => *present == self.first_segment(),
-            Placement::System(_) => false,
+            Placement::System(_) => self.in_place,
         };
         home && !self.told.died && self.pins == 0 && self.locks.count == 0 && self.offer().is_none()
     }

@@ -53,6 +53,8 @@ pub(crate) enum Place {
     Memory(SegmentId, Option<PageRun>),
     /// Into system memory; content that is accessed physically behind these pages of an aperture.
     System(Option<(SegmentId, PageRun)>),
+    /// Into system memory, where work reads it until a list decides anew.
+    InPlace,
 }
 
 /// The changes that a call will make.
@@ -141,7 +143,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Whether all of it is resident and charged to the process already: the usual case, found without a copy of the list.
     fn has_all(&self, claim: Claim, list: &[AllocationId]) -> bool {
         let space = self.devices[claim.device].space();
-        list.iter().all(|&id| self.is_resident(id) && (claim.limit == Limit::None || self.process_holds(space, id)))
+        list.iter().all(|&id| self.stays_resident(id) && (claim.limit == Limit::None || self.process_holds(space, id)))
     }
 
     /// The budget's answer, and whether the device's whole list with these would fit if it were alone; nothing is
@@ -193,7 +195,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
 
     /// Whether an allocation has everything that it needs.
     fn is_settled(&self, id: AllocationId) -> bool {
-        !self.alone && self.mm.is_resident(id) && !self.has_left(id)
+        !self.alone && self.mm.stays_resident(id) && !self.has_left(id)
     }
 
     /// Whether the plan counts an allocation as gone, because all unneeded content left or because it is placed anew.

@@ -86,7 +86,7 @@ impl<F: Copy + Eq> VidMm<F> {
         match &allocation.placement {
             Placement::None => false,
             Placement::Memory(segment, _) => *segment != first,
-            Placement::System(_) => !self.segment(first).is_aperture(),
+            Placement::System(_) => !allocation.in_place && !self.segment(first).is_aperture(),
         }
     }
 

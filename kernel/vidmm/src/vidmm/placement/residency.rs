@@ -97,6 +97,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let plan = if waits || stands_back { self.plan_alone(claim, list) } else { self.plan(claim, list) };
         let mut plan = plan.inspect_err(|_| self.pressure.feel())?;
         self.foresee_use(device, list);
+        self.leave_in_place(device, list, &mut plan);
         for &id in list {
             self.count_up(device, id);
         }
@@ -268,7 +269,8 @@ impl<F: Copy + Eq> VidMm<F> {
             // MakeResident places it anew; so does content that occupies the aperture.
             Placement::System(aperture) => {
                 let only_system = allocation.info.supported_segments.iter().all(|s| self.segment(s).is_aperture());
-                flags.only_if_necessary && only_system && aperture.is_none()
+                // What the planner left there stays until the next list decides anew: to move it now, the ring would wait for its use.
+                flags.only_if_necessary && (allocation.in_place || only_system && aperture.is_none())
             }
         };
         match batch {

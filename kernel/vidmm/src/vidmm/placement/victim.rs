@@ -206,7 +206,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 backing: allocation.backing.clone(),
             });
         }
-        allocation.placement = Placement::None;
+        (allocation.placement, allocation.in_place) = (Placement::None, false);
         allocation.last_work = batch.serial;
         let (pages, named) = (allocation.pages, allocation.named());
         let device = allocation.device();
