@@ -137,31 +137,13 @@ impl EngineState {
                 }
                 (Operand::Virtual(bus), Space::Bus) | (Operand::Bus(bus), _) => !on_bus(bus),
             };
-            let (is_local, timing) = (operands.map(|operand| local(&operand)), &gpu.config.timing);
-            let path = if is_local == [true, true] { Path::Local } else { Path::Bus };
-            let ns = self.decoded_again(words).map_or(0, |command| timing.duration(&command, path));
-            let shares = timing.shares_bus;
-            let end = match self.decoded_again(words).map(|command| on_wires(&command, is_local)) {
-                Some(OnWires::Issued(lane, memory)) if timing.duplex => {
-                    let (issue, wire) = (timing.issue_ns(), ns.saturating_sub(timing.issue_ns()));
-                    if shares && lane == Lane::In {
-                        self.wires.hold(lane, gpu.inward.free_at());
-                    }
-                    let end = self.wires.issue(now, issue, lane, memory, wire);
-                    if shares && lane == Lane::In {
-                        gpu.inward.is_held_until(self.wires.lane_empty_at(lane));
-                    }
-                    end
-                }
-                Some(OnWires::Behind) if self.wires.empty_at() > now => {
-                    kind = kind.or(Some("transfers"));
-                    self.wires.empty_at().saturating_add(ns)
-                }
-                _ if shares => self.on_shared_bus(gpu, at, words, (path, ns)),
-                _ => now.saturating_add(ns),
-            };
+            let is_local = operands.map(|operand| local(&operand));
+            if matches!(on_wires(&command, is_local), OnWires::Behind) && self.wires.empty_at() > now {
+                kind = kind.or(Some("transfers"));
+            }
+            let end = self.end_of(gpu, at, words, is_local);
             self.timeless = if end == now { self.timeless.saturating_add(1) } else { 0 };
-            if self.timeless > TIMELESS_MAX { now.saturating_add(timing.least_ns()) } else { end }
+            if self.timeless > TIMELESS_MAX { now.saturating_add(gpu.config.timing.least_ns()) } else { end }
         } else {
             now
         };
@@ -171,6 +153,30 @@ impl EngineState {
         if let Some(kind) = kind {
             // CAST: engines and queues are counted in ones.
             gpu.trace(|| Observation::Begin { engine: engine as u32, queue: at as u32, kind, bytes });
+        }
+    }
+
+    /// When the command that begins ends, by the cost model and the wires. `is_local`: for each operand, whether it begins in local memory.
+    fn end_of(&mut self, gpu: &SoftGpu, queue: usize, words: usize, is_local: [bool; 2]) -> u64 {
+        let (now, timing) = (gpu.now(), &gpu.config.timing);
+        let path = if is_local == [true, true] { Path::Local } else { Path::Bus };
+        let ns = self.decoded_again(words).map_or(0, |command| timing.duration(&command, path));
+        match self.decoded_again(words).map(|command| on_wires(&command, is_local)) {
+            Some(OnWires::Issued(lane, memory)) if timing.duplex => {
+                let (issue, wire) = (timing.issue_ns(), ns.saturating_sub(timing.issue_ns()));
+                let shares = timing.shares_bus && lane == Lane::In;
+                if shares {
+                    self.wires.hold(lane, gpu.inward.free_at());
+                }
+                let end = self.wires.issue(now, issue, lane, memory, wire);
+                if shares {
+                    gpu.inward.is_held_until(self.wires.lane_empty_at(lane));
+                }
+                end
+            }
+            Some(OnWires::Behind) if self.wires.empty_at() > now => self.wires.empty_at().saturating_add(ns),
+            _ if timing.shares_bus => self.on_shared_bus(gpu, queue, words, (path, ns)),
+            _ => now.saturating_add(ns),
         }
     }
 

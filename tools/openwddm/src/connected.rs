@@ -63,9 +63,8 @@ pub fn run(
     for ((_, terms), link) in workloads.iter().zip(&links) {
         take_class(link, *terms, socket)?;
     }
-    for ((workload, _), link) in workloads.iter().zip(&links) {
-        budget::judge_given(workload, link, socket)?;
-    }
+    let mut given = workloads.iter().zip(&links);
+    given.try_for_each(|((workload, _), link)| budget::judge_given(workload, link, socket))?;
     let total = workloads.iter().map(|(workload, _)| workload.ops() as u64 * u64::from(options.steps)).sum();
     progress.begin(&format!("{} processes at {}", links.len(), socket.display()), total);
     let watcher = Watcher { progress, done: AtomicU64::new(0) };
