@@ -24,8 +24,8 @@ use crate::client::hangup::Hangup;
 use crate::client::posts::Posts;
 use crate::client::refusals::Refusals;
 use crate::client::stream::Stream;
-use crate::limits::UNLIMITED;
 use crate::limits::user::{Count, Part, Place, User};
+use crate::limits::{ProcessLimits, UNLIMITED};
 use crate::listener::peer::Peer;
 use crate::listener::reconnect_delay::ReconnectDelays;
 
@@ -80,7 +80,7 @@ impl MessageRoom<'_> {
     /// # Errors
     /// The limit that they would be over.
     pub fn grow(&mut self, more: usize) -> Result<(), String> {
-        let limits = &self.client.user.limits;
+        let limits = self.client.user.limits();
         let (own, together) = (limits.process.message_bytes, limits.user.message_bytes);
         if !self.own.grow(more as u64, own) {
             return Err(format!(
@@ -155,14 +155,13 @@ impl Client {
         brought: Brought,
         reconnect_delays: &Arc<ReconnectDelays>,
     ) -> std::io::Result<Arc<Client>> {
-        let limits = &user.limits;
+        let limits = user.limits();
         let stream = Stream::new(brought.stream, Arc::clone(&user), brought.stores);
         let speaker = Arc::new(Speaker { stream, rare_pays: OnceLock::new() });
         let (process, together) = (limits.process.quota(), limits.user.quota());
         let admission = Admission { account: AccountId(peer.uid), process, together };
         let process = host.process_elsewhere(Arc::clone(&speaker) as Arc<dyn RemoteProcess>, admission);
-        host.allow_raised_priority(process, limits.process.raise_priority);
-        host.set_process_budget(process, Some(limits.process.budget_bytes).filter(|bytes| *bytes != UNLIMITED));
+        grant(host, process, &limits.process);
         let identity = ProcessIdentity::new(peer.pid.unsigned_abs(), &brought.name);
         tracing::info!(process = process.0, pid = peer.pid, uid = peer.uid, name = identity.name, "a client");
         host.identify_process(process, identity);
@@ -200,6 +199,14 @@ impl Client {
         self.spawn("lane", move |client| lane::serve(client, &lane))
     }
 
+    /// Its user's limits have changed: the kernel enforces them from now on, as the daemon does with each look. What the client has above
+    /// them stays its own.
+    pub fn limit(&self) {
+        let limits = self.user.limits();
+        self.host.readmit(self.process, limits.process.quota(), limits.user.quota());
+        grant(&self.host, self.process, &limits.process);
+    }
+
     /// A thread of this client.
     pub fn spawn(self: &Arc<Self>, what: &str, run: impl FnOnce(&Arc<Client>) + Send + 'static) -> std::io::Result<()> {
         let client = Arc::clone(self);
@@ -219,7 +226,7 @@ impl Client {
     /// The limit that it would be over.
     pub fn add_lane(&self, lane: Packets) -> Result<Arc<Packets>, String> {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let (own, together) = (self.user.limits.process.lanes, self.user.limits.user.lanes);
+        let (own, together) = (self.user.limits().process.lanes, self.user.limits().user.lanes);
         if lanes.len() as u64 >= own {
             return Err(format!("limit of lanes: the process has all {own} that it may have (process.lanes)"));
         }
@@ -307,8 +314,14 @@ impl Client {
             let Peer { pid, uid } = self.peer;
             tracing::info!(process = self.process.0, pid, uid, reason, "a client has gone");
             let took = self.host.process_died(self.process);
-            let percent = self.user.limits.process.clearing_percent;
+            let percent = self.user.limits().process.clearing_percent;
             self.reconnect_delays.cleared(self.peer, took, percent, Instant::now());
         }
     }
+}
+
+/// The right to raise priorities, and the budget.
+fn grant(host: &Host, process: ProcessId, limits: &ProcessLimits) {
+    host.allow_raised_priority(process, limits.raise_priority);
+    host.set_process_budget(process, Some(limits.budget_bytes).filter(|bytes| *bytes != UNLIMITED));
 }

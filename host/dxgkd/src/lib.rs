@@ -27,4 +27,4 @@ pub use listener::socket::Socket;
 pub use listener::{Daemon, Names, ServeError};
 pub use process::descriptors::raise_descriptors;
 pub use process::outside::{Outside, OutsideError, look};
-pub use process::sandbox::{Files, SandboxError, give_up_calls, give_up_files, read_only};
+pub use process::sandbox::{Files, SandboxError, give_up_calls, give_up_files, keep_folders};

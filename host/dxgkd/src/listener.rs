@@ -6,7 +6,7 @@ pub mod socket;
 
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -69,7 +69,9 @@ pub struct Daemon {
 /// The state that the accepting thread, the meeting threads and the drop share.
 struct Shared {
     host: Arc<Host>,
-    limits: Limits,
+    limits: Mutex<Limits>,
+    /// How often they have changed.
+    changes: AtomicU64,
     names: Names,
     /// Places taken, also by connections that have not sent a `Hello` yet.
     taken: Count,
@@ -115,7 +117,8 @@ impl Daemon {
         let socket = Arc::new(socket);
         let shared = Arc::new(Shared {
             host,
-            limits,
+            limits: Mutex::new(limits),
+            changes: AtomicU64::new(0),
             names,
             taken: Count::default(),
             users: Users::default(),
@@ -128,6 +131,17 @@ impl Daemon {
             std::thread::Builder::new().name("accept".into()).spawn(move || shared.accept(&socket))?
         };
         Ok(Daemon { socket, accepts: Some(accepts), shared })
+    }
+
+    /// Other limits from now on: for connections that come, and for the clients that are there, which keep what they have above them.
+    pub fn limit(&self, limits: Limits) {
+        self.shared.users.limit(&limits);
+        *self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
+        // A user that came between the two has the old limits.
+        self.shared.users.limit(&self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner));
+        self.shared.changes.fetch_add(1, Ordering::AcqRel);
+        let clients: Vec<_> = self.shared.clients().iter().filter_map(Weak::upgrade).collect();
+        clients.iter().for_each(|client| client.limit());
     }
 
     /// How many clients there are, with connections that have not sent a `Hello` yet.
@@ -197,13 +211,15 @@ impl Shared {
 
     /// Places for a client, or the limit that it would be over.
     fn admit(&self, peer: Peer) -> Result<(Arc<User>, Places), String> {
-        let most = self.limits.processes;
+        let limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = limits.processes;
         let of_all = self
             .taken
             .take(most)
             .ok_or_else(|| format!("limit of processes: the daemon serves all {most} that it may (processes)"))?;
-        let user = self.users.find(peer.uid, &self.limits);
-        let most = user.limits.user.processes;
+        let user = self.users.find(peer.uid, &limits);
+        drop(limits);
+        let most = user.limits().user.processes;
         let over = || format!("limit of processes: user {} has all {most} that it may have (user.processes)", peer.uid);
         let of_user = user.processes.take(most).ok_or_else(over)?;
         Ok((user, Places { _of_all: of_all, _of_user: of_user }))
@@ -242,12 +258,17 @@ impl Shared {
                 if connection.send(&encode(&told, Vec::new()), &[]).is_err() {
                     return;
                 }
+                let changes = self.changes.load(Ordering::Acquire);
                 match Client::begin(&self.host, user, peer, places, connection, brought, &self.reconnect_delays) {
                     Ok(client) => {
                         let mut clients = self.clients();
                         clients.retain(|client| client.strong_count() > 0);
                         clients.push(Arc::downgrade(&client));
                         drop(clients);
+                        // The limits changed while it was none of the clients yet.
+                        if self.changes.load(Ordering::Acquire) != changes {
+                            client.limit();
+                        }
                         // The dropping thread sees this client in the list, or this thread sees its `stop`. A failing kernel ends the
                         // processes that it knows by then.
                         if self.stop.load(Ordering::Acquire) {

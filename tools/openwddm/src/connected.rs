@@ -1,8 +1,10 @@
 //! `openwddm run --connect`: workloads against a kernel in another process. This program is then nothing but clients: one connection, and
-//! so one process of that kernel, for each workload. Only the kernel knows which memory moved; the table shows what clients see. Called by
-//! `entry`.
+//! so one process of that kernel, for each workload. Text and `--json` have what clients see ([`seen`]): the kernel's figures of their processes,
+//! and no event, which only the daemon has. Called by `entry`.
 
-use std::fmt::Write;
+mod seen;
+
+use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,12 +17,15 @@ use softgpu_umd::UmdError;
 use wddm_types::NtStatus;
 
 use crate::arguments::Policy;
+use crate::connected::seen::{ProcessSeen, RunSeen, Seen};
+use crate::console;
 use crate::error::RunError;
 use crate::imported::Imported;
 use crate::interruption::INTERRUPTED;
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::run::budget;
-use crate::run::{Priority, RunOptions, Stage, Terms, open_placed, residency};
+use crate::run::{Priority, RunOptions, Stage, Terms, open_placed, residency, stage_name};
 use terminal_text::printable;
 use terminal_text::units;
 
@@ -36,19 +41,9 @@ pub fn run(
     progress: &Progress,
     cancel: &AtomicBool,
 ) -> Result<(String, u8), RunError> {
-    let stage = match options.stages[..] {
-        [] => Stage::Hardware,
-        [stage] => stage,
-        _ => {
-            return Err(RunError::Argument {
-                argument: "--stage".to_owned(),
-                problem: "stages are compared on a kernel that no other process uses, so not on a served one"
-                    .to_owned(),
-                remedy: "name one stage".to_owned(),
-            });
-        }
-    };
+    let stage = stage_of(options)?;
     judge_policy(options.policy)?;
+    let json = options.json.as_ref().map(|path| Output::check("--json", path)).transpose()?;
     let workloads = open_placed(options)?;
     if workloads.iter().any(|(_, terms)| terms.budget.is_some()) {
         return Err(RunError::Argument {
@@ -67,11 +62,41 @@ pub fn run(
     given.try_for_each(|((workload, _), link)| budget::judge_given(workload, link, socket))?;
     let total = workloads.iter().map(|(workload, _)| workload.ops() as u64 * u64::from(options.steps)).sum();
     progress.begin(&format!("{} processes at {}", links.len(), socket.display()), total);
+    let driven = drive_all(options, stage, (&workloads, links), progress, cancel).map_err(|error| {
+        // The error has a line of its own.
+        progress.finish();
+        failed_there(error, socket)
+    })?;
+    progress.finish();
+    let text = outcomes(&workloads, &driven, options.verify);
+    let code = exit_code(driven.iter().map(|(driven, _)| driven));
+    let seen = RunSeen {
+        seen_by: "client",
+        socket: printable::path(socket),
+        stage: stage_name(stage).to_owned(),
+        seed: options.seed,
+        processes: driven.into_iter().map(|(_, seen)| seen).collect(),
+    };
+    let text = match &json {
+        Some(json) => write(json, &seen, text)?,
+        None => text,
+    };
+    Ok((text, code))
+}
+
+/// Runs the workloads, each on its link and its thread.
+fn drive_all(
+    options: &RunOptions,
+    stage: Stage,
+    (workloads, links): (&[(Workload, Terms)], Vec<Arc<SocketLink>>),
+    progress: &Progress,
+    cancel: &AtomicBool,
+) -> Result<Vec<(Driven, ProcessSeen)>, DriveError> {
     let watcher = Watcher { progress, done: AtomicU64::new(0) };
-    let driven: Vec<Driven> = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let threads: Vec<_> = (0..)
             .zip(workloads.iter().zip(links))
-            .map(|(number, ((workload, _), link))| {
+            .map(|(number, ((workload, terms), link))| {
                 let drive_options = DriveOptions {
                     steps: options.steps,
                     content: if options.verify { ContentMode::Verified } else { ContentMode::Written },
@@ -87,18 +112,43 @@ pub fn run(
                     in_place: false,
                 };
                 let watcher = &watcher;
-                scope.spawn(move || drive(workload, link as Arc<_>, drive_options, &mut { watcher }, cancel))
+                scope.spawn(move || {
+                    let mut seen = Seen::new(&link, watcher);
+                    let driven = drive(workload, link as Arc<_>, drive_options, &mut seen, cancel)?;
+                    let summary = seen.into_summary(workload, *terms, &driven, options);
+                    Ok((driven, summary))
+                })
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect::<Result<_, _>>()
     })
-    .map_err(|error| {
-        // The error has a line of its own.
-        progress.finish();
-        failed_there(error, socket)
+}
+
+/// Writes the numbers; returns the text for standard output.
+fn write(json: &Output, seen: &RunSeen, text: String) -> Result<String, RunError> {
+    json.write(|sink| {
+        serde_json::to_writer_pretty(&mut *sink, seen)?;
+        sink.write_all(b"\n")
     })?;
-    progress.finish();
-    Ok((outcomes(&workloads, &driven, options.verify), exit_code(&driven)))
+    if json.is_standard_output() {
+        // The reader of the numbers wants nothing between them.
+        console::complain(&text);
+        return Ok(String::new());
+    }
+    Ok(text)
+}
+
+/// The one path to the engine.
+fn stage_of(options: &RunOptions) -> Result<Stage, RunError> {
+    match options.stages[..] {
+        [] => Ok(Stage::Hardware),
+        [stage] => Ok(stage),
+        _ => Err(RunError::Argument {
+            argument: "--stage".to_owned(),
+            problem: "stages are compared on a kernel that no other process uses, so not on a served one".to_owned(),
+            remedy: "name one stage".to_owned(),
+        }),
+    }
 }
 
 /// The victims are the served kernel's choice.
@@ -114,9 +164,9 @@ fn judge_policy(policy: Policy) -> Result<(), RunError> {
 }
 
 /// A line for each workload, and below it what its import left out.
-fn outcomes(workloads: &[(Workload, Terms)], driven: &[Driven], verify: bool) -> String {
+fn outcomes(workloads: &[(Workload, Terms)], driven: &[(Driven, ProcessSeen)], verify: bool) -> String {
     let mut text = String::new();
-    for ((workload, _), driven) in workloads.iter().zip(driven) {
+    for ((workload, _), (driven, seen)) in workloads.iter().zip(driven) {
         let verdict = match (&driven.mismatch, driven.lost) {
             (Some(mismatch), _) => mismatch.to_string(),
             (None, Some(state)) => format!("the device was lost: {state:?}"),
@@ -130,6 +180,11 @@ fn outcomes(workloads: &[(Workload, Terms)], driven: &[Driven], verify: bool) ->
             "{}: {ops} operations in {steps} steps, {time}; {verdict}",
             printable::line(workload.name())
         );
+        if let (Some(came), Some(went)) = (seen.paged_in_bytes, seen.paged_out_bytes) {
+            let (came, went) = (units::bytes(came), units::bytes(went));
+            let _ =
+                writeln!(text, "  paged in {came}, paged out {went} of its memory, as the kernel's figures have it");
+        }
         let imported = Imported::of(workload, false).map(|said| Imported { is_elsewhere: true, ..said });
         for said in imported.iter().flat_map(Imported::sentences) {
             let _ = writeln!(text, "  {}", printable::line(&said));
@@ -139,10 +194,10 @@ fn outcomes(workloads: &[(Workload, Terms)], driven: &[Driven], verify: bool) ->
 }
 
 /// 1 after wrong bytes or a lost device; else the code of an interrupted run, if one was interrupted.
-fn exit_code(driven: &[Driven]) -> u8 {
+fn exit_code<'a>(driven: impl Iterator<Item = &'a Driven> + Clone) -> u8 {
     match () {
-        () if driven.iter().any(|driven| driven.mismatch.is_some() || driven.lost.is_some()) => 1,
-        () if driven.iter().any(|driven| driven.interrupted) => INTERRUPTED,
+        () if driven.clone().any(|driven| driven.mismatch.is_some() || driven.lost.is_some()) => 1,
+        () if driven.clone().any(|driven| driven.interrupted) => INTERRUPTED,
         () => 0,
     }
 }

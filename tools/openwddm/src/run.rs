@@ -23,8 +23,9 @@ pub use place::{AdapterChoice, parse_placement};
 pub use replay::{Placement, Stage};
 pub(crate) use setup::Setup;
 pub use share::{Priority, Share, Terms};
+pub(crate) use stages::name as stage_name;
 pub use stages::parse as parse_stage;
-pub(crate) use summary::OUT_OF_MEMORY;
+pub(crate) use summary::{OUT_OF_MEMORY, device_state};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

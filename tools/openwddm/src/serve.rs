@@ -2,19 +2,23 @@
 //! ready, and stops cleanly at a signal. Called by `entry`.
 
 mod config;
+pub mod crash;
 pub mod outside;
+mod reload;
 mod setup;
+mod signals;
 mod value;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Args;
 use dxgk_host::{FaultPlan, Host, HostConfig, HostError};
-use dxgkd::{Daemon, Files, Limits, SandboxError, ServeError, Socket, give_up_calls, give_up_files, raise_descriptors};
+use dxgkd::{
+    Daemon, Files, Limits, Outside, SandboxError, ServeError, Socket, give_up_calls, give_up_files, raise_descriptors,
+};
 
 use crate::console::{Log, Out};
 use crate::error::RunError;
@@ -23,11 +27,9 @@ use crate::metrics;
 use crate::run::AdapterChoice;
 use crate::size::MemorySize;
 use config::Config;
+use crash::{LastEvents, record_panics};
+use reload::{Reload, until_stopped};
 use value::{Count, Mode};
-
-/// How often the main thread looks whether the kernel has failed. The daemon disconnects clients at once; this ends the program, so that
-/// a service manager can start it again.
-const LOOKS_EVERY: Duration = Duration::from_millis(500);
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
@@ -115,7 +117,9 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
     let subscriber = log.with_max_level(level).finish();
     // There is one subscriber of a program, and this is the only place that sets it.
     let _ = tracing::subscriber::set_global_default(subscriber);
-    let limits = met(&config, raise_descriptors())?.told();
+    let given = raise_descriptors();
+    let limits = met(&config, given)?.told();
+    let records = config.crash.as_ref().map(|crash| crash.directory.as_path());
     let socket = match (handed, &config.socket) {
         (Some(handed), _) => handed,
         (None, Some(path)) => Socket::bind(path, config.mode.map_or(0o600, |mode| mode.0)).map_err(unserved)?,
@@ -123,14 +127,15 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
     };
     let place = socket.path().map_or("a socket that was handed over".to_owned(), |path| path.display().to_string());
     // Before files are given up, and before there is a thread.
-    let outside = outside::start(arguments.config.as_deref());
+    let outside = outside::start(arguments.config.as_deref(), records).map(Arc::new);
+    let setup = with_records(setup, outside.as_ref().filter(|_| records.is_some()), &profiles);
     let sandboxed = config.sandbox.unwrap_or(true) && !arguments.no_sandbox;
     if sandboxed {
         // Threads of the adapters, too, have no files.
         keep_only_socket(&socket, arguments.metrics.is_some())?;
     }
     // From here on a signal ends it as it should end, and its socket with it.
-    let stopped = signals()?;
+    let told = signals::listen(arguments.config.is_some()).map_err(unheard)?;
     let host = Host::start(setup).map_err(not_started)?;
     let figures = arguments.metrics.map(|address| metrics::serve(&host, address)).transpose()?;
     if sandboxed {
@@ -138,30 +143,18 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
     } else {
         tracing::warn!("the daemon keeps files and system calls that it does not need");
     }
-    let names = move |pid| outside.as_ref().and_then(|outside| outside.name_of(pid));
-    let daemon = Daemon::listen_with(Arc::clone(&host), socket, limits, Box::new(names)).map_err(unserved)?;
+    let asked = outside.clone();
+    let names = Box::new(move |pid| asked.as_ref().and_then(|outside| outside.name_of(pid)));
+    let daemon = Daemon::listen_with(Arc::clone(&host), socket, limits.clone(), names).map_err(unserved)?;
+    let mut reload = Reload { arguments, outside, given, limits };
     tracing::info!("{profiles} at {place} after {} ms", began.elapsed().as_millis());
     if let Some(figures) = &figures {
         tracing::info!("figures at http://{}/metrics", figures.address());
     }
-    let ended = until_stopped(&stopped, &host);
+    let ended = until_stopped(&told, &host, || reload.reload(&daemon));
     tracing::info!("stops, with {} processes", daemon.clients());
     drop(daemon);
     ended.map(|()| 0)
-}
-
-/// A message comes here when a signal asks the daemon to stop.
-fn signals() -> Result<mpsc::Receiver<()>, RunError> {
-    let (stop, stopped) = mpsc::channel();
-    let told = ctrlc::set_handler(move || {
-        // A failure: the main thread is stopping already.
-        let _ = stop.send(());
-    });
-    told.map_err(|error| RunError::Kernel {
-        problem: format!("it could not install its handler of signals, by which it is stopped: {error}"),
-        remedy: "run it where signals can be handled".to_owned(),
-    })?;
-    Ok(stopped)
 }
 
 /// Gives up the daemon's access to files, but for taking its socket away at the end; it logs what the operating system lets it keep.
@@ -173,23 +166,6 @@ fn keep_only_socket(socket: &Socket, keeps_network: bool) -> Result<(), RunError
             "the operating system's Landlock is an older one: the daemon gives up only a part of its access to files"
         ),
         Files::Kept => tracing::warn!("the operating system has no Landlock: the daemon gives up system calls only"),
-    }
-    Ok(())
-}
-
-/// Waits until a signal stops the daemon.
-///
-/// # Errors
-/// When the kernel has failed: it serves no process any more, and the daemon has to be started anew.
-fn until_stopped(stopped: &mpsc::Receiver<()>, host: &Host) -> Result<(), RunError> {
-    // The handler lives as long as the program: it never hangs up.
-    while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOKS_EVERY) {
-        if host.has_failed() {
-            return Err(RunError::Kernel {
-                problem: "the kernel has failed; the log above has the cause".to_owned(),
-                remedy: "start it again; the daemon has disconnected all processes".to_owned(),
-            });
-        }
     }
     Ok(())
 }
@@ -222,10 +198,18 @@ fn unserved(error: ServeError) -> RunError {
 
 /// The configuration of the command line, laid over that of the file.
 fn said(arguments: &ServeArguments) -> Result<Config, RunError> {
-    let mut said = match &arguments.config {
-        Some(path) => Config::read(path)?,
-        None => Config::default(),
-    };
+    said_over(
+        arguments,
+        match &arguments.config {
+            Some(path) => Config::read(path)?,
+            None => Config::default(),
+        },
+    )
+}
+
+/// The same over a file that has been read.
+fn said_over(arguments: &ServeArguments, file: Config) -> Result<Config, RunError> {
+    let mut said = file;
     let named = [("lanes", arguments.lanes), ("unheard", arguments.unheard), ("answer_ms", arguments.answer_ms)];
     let named = named.iter().filter_map(|(name, count)| count.map(|count| format!("process.{name}={}", count.0)));
     for text in named.chain(arguments.limits.iter().cloned()) {
@@ -240,8 +224,26 @@ fn said(arguments: &ServeArguments) -> Result<Config, RunError> {
     Ok(Config { socket: socket.clone(), mode: *mode, processes: *processes, ..Config::default() }.over(said))
 }
 
+/// Records of crashes are written from now on, and the kernel's last events are kept for them.
+fn with_records(setup: HostConfig, outside: Option<&Arc<Outside>>, profiles: &str) -> HostConfig {
+    let Some(outside) = outside else { return setup };
+    let last = LastEvents::default();
+    record_panics(Arc::clone(outside), last.clone(), profiles.to_owned());
+    HostConfig { tracer: Box::new(last), ..setup }
+}
+
+fn unheard(error: std::io::Error) -> RunError {
+    RunError::Kernel {
+        problem: format!("it could not install its handler of signals, by which it is stopped: {error}"),
+        remedy: "run it where signals can be handled".to_owned(),
+    }
+}
+
 /// The adapters, the consequences of hangs there, and the faults that are to happen.
 fn set_up(arguments: &ServeArguments, config: &Config) -> Result<HostConfig, RunError> {
+    if let Some(crash) = &config.crash {
+        crash.check()?;
+    }
     let recovery = config.tdr.unwrap_or_default().policy()?;
     let adapters = setup::host(&arguments.adapters, &config.adapter, arguments.system, recovery)?;
     let faults = faults::chosen(arguments.faults.as_ref())?;
@@ -338,9 +340,12 @@ fn count(text: &str) -> Result<Count, String> {
 #[cfg(test)]
 mod tests {
     use dxgk_host::{HostConfig, Mode, Profile};
+    use std::sync::mpsc;
+
     use events::{Event, Tracer};
 
     use super::*;
+    use crate::serve::signals::Told;
 
     /// A tracer that panics at the first device.
     struct Falls;
@@ -373,14 +378,18 @@ mod tests {
         let config =
             HostConfig { tracer: Box::new(Falls), ..HostConfig::new(profile, Mode::Virtual { stored: false }) };
         let host = Host::start(config).expect("a kernel");
-        let (stop, stopped) = mpsc::channel();
-        stop.send(()).expect("the receiver is there");
-        assert!(until_stopped(&stopped, &host).is_ok(), "it is told to stop");
+        let (tell, told) = mpsc::channel();
+        let mut reloads = 0;
+        [Told::Reload, Told::Reload, Told::Stop]
+            .into_iter()
+            .for_each(|one| tell.send(one).expect("the receiver is there"));
+        assert!(until_stopped(&told, &host, || reloads += 1).is_ok(), "it is told to stop");
+        assert_eq!(reloads, 2);
         let link: Arc<dyn kmt_link::Link> = dxgk_host::ProcessLink::new(Arc::clone(&host));
         let falls = std::thread::spawn(move || softgpu_umd::Gpu::open(link).map(drop));
         assert!(falls.join().is_err(), "the kernel falls over a device");
-        let failed = until_stopped(&stopped, &host).expect_err("the kernel has failed");
+        let failed = until_stopped(&told, &host, || ()).expect_err("the kernel has failed");
         assert!(failed.to_string().contains("the kernel has failed"), "{failed}");
-        drop(stop);
+        drop(tell);
     }
 }

@@ -358,3 +358,39 @@ fn a_client_without_descriptors_is_told_of_these() {
     assert!(without > 0, "12 descriptors are not enough for all of it");
     assert_eq!(limited(64).0, Some(0), "the daemon serves on");
 }
+
+#[test]
+fn the_numbers_of_a_run_at_a_served_kernel_are_those_of_its_process_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (socket, numbers) = (folder.path().join("kernel"), folder.path().join("numbers.json"));
+    let small = folder.path().join("small.rrs.json");
+    std::fs::write(&small, SMALL).expect("a file");
+    let small = small.to_str().expect("a path in UTF-8");
+    let _daemon = Daemon::start(&socket, &["--adapter", "discrete-4k,vram=64MiB", "--system", "256MiB"]);
+    let run = |json: &str| {
+        let mut command = openwddm(&["run", small, small, "--steps", "3", "--verify", "--seed", "7", "--json", json]);
+        ended(command.arg("--connect").arg(&socket).spawn().expect("the binary starts"))
+    };
+    let (output, text) = run(numbers.to_str().expect("a path in UTF-8"));
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("paged in 3.00 MiB, paged out 0 bytes of its memory"), "{text}");
+    let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&numbers).expect("a file")).expect("JSON");
+    assert_eq!((&said["seen_by"], &said["stage"], &said["seed"]), (&"client".into(), &"hardware".into(), &7.into()));
+    let processes = said["processes"].as_array().expect("a list");
+    assert_eq!(processes.len(), 2, "{said:#}");
+    assert_ne!(processes[0]["process"], processes[1]["process"], "each is one of its own");
+    for process in processes {
+        let steps = process["per_step"].as_array().expect("a list");
+        let sum = |field: &str| steps.iter().map(|step| step[field].as_u64().expect("a number")).sum::<u64>();
+        assert_eq!((&process["steps"], steps.len(), &process["verify"]), (&3.into(), 3, &"ok".into()), "{process:#}");
+        for moved in ["paged_in_bytes", "paged_out_bytes", "discarded_bytes"] {
+            assert_eq!(process[moved], sum(moved), "{moved} of {process:#}");
+        }
+        assert_eq!(process["paged_in_bytes"], 3 << 20, "its three storages, once: {process:#}");
+        assert!(process["elapsed_ns"].as_u64() > Some(0), "{process:#}");
+    }
+    let (output, text) = run("/dev/stdout");
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("nothing but JSON");
+    assert_eq!(said["processes"][0]["ops"], processes[0]["ops"]);
+}

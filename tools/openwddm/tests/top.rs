@@ -33,10 +33,6 @@ fn look(daemon: &Daemon) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-fn sum(values: &Value, field: &str) -> u64 {
-    values.as_array().expect("a list").iter().map(|value| value[field].as_u64().expect("a number")).sum()
-}
-
 /// The sum over those of a list whose field `key` is this.
 fn sum_where(values: &Value, key: &str, is: &Value, field: &str) -> u64 {
     let values = values.as_array().expect("a list").iter().filter(|value| value[key] == *is);

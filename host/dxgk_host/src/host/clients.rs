@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 
-use dxgkrnl::{Admission, Heard, MappingChangeNumber, ObjectNumber};
+use dxgkrnl::{Admission, Heard, MappingChangeNumber, ObjectNumber, Quota};
 use kmt_calls::{DoorbellAddress, MappingId};
 use wddm_types::ProcessId;
 
@@ -59,6 +59,12 @@ impl Host {
         let arenas = self.arenas().of(process).expect("it has just come");
         state.views.process_elsewhere(process, speaks, arenas);
         process
+    }
+
+    /// A process that was admitted, and its account, may have more from now on, or less.
+    pub fn readmit(&self, process: ProcessId, own: Quota, together: Quota) {
+        let Ok(mut state) = self.hold_sound() else { return };
+        state.turn(|machine, _| machine.readmit(process, own, together));
     }
 
     /// Whether a process elsewhere that was registered before ([`shared_words::across`]) may ring without a barrier of its own: this program

@@ -121,7 +121,7 @@ impl Stream {
 
     /// A place for another message with so many files, or the limit that it would be over.
     fn room(&self, state: &StreamState, files: u64) -> Result<Place, String> {
-        let OfUser { process, user } = &self.user.limits;
+        let OfUser { process, user } = self.user.limits();
         let (unheard, named) = (state.waiting.len() as u64, state.waiting_files);
         if unheard >= process.unheard {
             return Err(format!(
@@ -347,7 +347,7 @@ impl AsFd for Stream {
 }
 
 fn answer_within(user: &User) -> Duration {
-    Duration::from_millis(user.limits.process.answer_ms)
+    Duration::from_millis(user.limits().process.answer_ms)
 }
 
 /// Most parts of a message: some 100 KB.

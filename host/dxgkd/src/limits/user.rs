@@ -70,12 +70,19 @@ impl Drop for Place {
 /// A user, while it has clients.
 #[derive(Debug)]
 pub(crate) struct User {
-    pub limits: OfUser,
+    limits: Mutex<OfUser>,
     pub processes: Count,
     pub lanes: Count,
     pub unheard: Count,
     /// Bytes of its clients' messages that are in memory.
     pub messages: Count,
+}
+
+impl User {
+    /// The limits of its clients, as they are now.
+    pub fn limits(&self) -> OfUser {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// All of them.
@@ -92,9 +99,16 @@ impl Users {
         known.retain(|_, user| Arc::strong_count(user) > 1);
         let user = || {
             let (processes, lanes, unheard, messages) = Default::default();
-            Arc::new(User { limits: limits.of(uid), processes, lanes, unheard, messages })
+            Arc::new(User { limits: Mutex::new(limits.of(uid)), processes, lanes, unheard, messages })
         };
         Arc::clone(known.entry(uid).or_insert_with(user))
+    }
+
+    /// The users that have clients have these limits from now on.
+    pub fn limit(&self, limits: &Limits) {
+        for (uid, user) in self.known.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            *user.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits.of(*uid);
+        }
     }
 }
 
@@ -124,6 +138,15 @@ mod tests {
         assert!(one.grow(40, 100) && !one.grow(u64::MAX, u64::MAX - 1));
         drop(one);
         assert_eq!(count.now(), 0);
+    }
+
+    #[test]
+    fn other_limits_hold_for_users_that_are_there() {
+        let (users, mut limits) = (Users::default(), Limits::default());
+        let user = users.find(1000, &limits);
+        limits.process.handles = 7;
+        users.limit(&limits);
+        assert_eq!(user.limits().process.handles, 7);
     }
 
     #[test]

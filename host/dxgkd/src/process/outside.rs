@@ -1,18 +1,21 @@
 //! The outside process: the daemon can open no file once it has given files up, so a second process of the same program looks at the few that
-//! it still needs: the names of the programs that connect, and the configuration when it is to be read again. The daemon starts the process
-//! before it gives anything up.
+//! it still needs: the names of the programs that connect, the configuration when it is to be read again, and a record of each crash. The
+//! daemon starts the process before it gives anything up.
 //!
 //! # The law of this boundary
-//! - The daemon asks two questions and no other ([`Ask`]), and neither names a path: the outside process was told its one file at its start. So a
-//!   daemon that an attacker has taken over reads names and that file through it, and nothing else.
-//! - The outside process may read beneath `/proc` and beneath the folder of its file (Landlock); it ends when its input ends, with the daemon.
+//! - The daemon asks three questions and no other ([`Ask`]), and none names a path: the outside process was told its file and the folder of
+//!   records at its start. So a daemon that an attacker has taken over reads names and that file through it, writes at most [`RECORDS_MAX`]
+//!   records of [`RECORD_BYTES_MAX`] bytes, and does nothing else.
+//! - The outside process may read beneath `/proc` and beneath the folder of its file, and make files in the folder of records (Landlock); it
+//!   ends when its input ends, with the daemon.
 //! - The daemon waits for an answer at most [`WITHIN`]. If the outside process does not answer, it is asked nothing more, and the daemon
 //!   serves on, without names.
 //!
-//! A question is its kind in one byte and a number in four; an answer is one byte (0: it is the text of an error), its length in four bytes, and
+//! A question is its kind in one byte and a number in four, of a record its length, with the record behind it; an answer is one byte (0: it is the text of an error), its length in four bytes, and
 //! its text.
 
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -24,6 +27,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const WITHIN: Duration = Duration::from_secs(2);
 /// Most bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Most bytes of a record.
+pub const RECORD_BYTES_MAX: usize = 256 << 10;
+/// Most records of one daemon: what crashes again and again fills no disk.
+const RECORDS_MAX: u32 = 16;
 /// The bytes of a question.
 const ASK_BYTES: usize = 5;
 
@@ -34,15 +41,18 @@ enum Ask {
     Name(i32),
     /// The text of the file.
     File,
+    /// To write a record of so many bytes, which follow.
+    Record(u32),
 }
 
 impl Ask {
     fn bytes(self) -> [u8; ASK_BYTES] {
         let (kind, number) = match self {
-            Ask::Name(pid) => (1, pid),
-            Ask::File => (2, 0),
+            Ask::Name(pid) => (1, pid.to_le_bytes()),
+            Ask::File => (2, [0; 4]),
+            Ask::Record(bytes) => (3, bytes.to_le_bytes()),
         };
-        let [a, b, c, d] = number.to_le_bytes();
+        let [a, b, c, d] = number;
         [kind, a, b, c, d]
     }
 
@@ -50,6 +60,7 @@ impl Ask {
         match kind {
             1 => Some(Ask::Name(i32::from_le_bytes(number))),
             2 => Some(Ask::File),
+            3 => Some(Ask::Record(u32::from_le_bytes(number))),
             _ => None,
         }
     }
@@ -90,7 +101,7 @@ impl Outside {
 
     /// The name of the program that a process runs; `None`: it has gone, or the operating system does not tell.
     pub fn name_of(&self, pid: i32) -> Option<String> {
-        self.ask(Ask::Name(pid)).ok()
+        self.ask(Ask::Name(pid), &[]).ok()
     }
 
     /// The text of the file, as it is at its path now.
@@ -98,21 +109,39 @@ impl Outside {
     /// # Errors
     /// See [`OutsideError`].
     pub fn file(&self) -> Result<String, OutsideError> {
-        self.ask(Ask::File)
+        self.ask(Ask::File, &[])
     }
 
-    fn ask(&self, ask: Ask) -> Result<String, OutsideError> {
-        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
-        let (asks, answers) = pipes.as_mut().ok_or(OutsideError::GivenUp)?;
-        let answer = asks.write_all(&ask.bytes()).and_then(|()| answer(answers));
-        match answer {
-            Ok((true, text)) => Ok(text),
-            Ok((false, text)) => Err(OutsideError::Refused(text)),
-            Err(error) => {
-                // A late answer must not be taken for that of the next question.
-                *pipes = None;
-                Err(error.into())
-            }
+    /// Writes a record of a crash, cut to [`RECORD_BYTES_MAX`] bytes; returns the path of its file. It does not wait for another thread that
+    /// asks: the caller may be in any state.
+    ///
+    /// # Errors
+    /// See [`OutsideError`].
+    pub fn record(&self, text: &str) -> Result<String, OutsideError> {
+        let bytes = &text.as_bytes()[..text.len().min(RECORD_BYTES_MAX)];
+        let Ok(mut pipes) = self.pipes.try_lock() else {
+            return Err(OutsideError::Refused("another thread asks the outside process".to_owned()));
+        };
+        // CAST: the length has a bound.
+        ask_over(&mut pipes, Ask::Record(bytes.len() as u32), bytes)
+    }
+
+    fn ask(&self, ask: Ask, more: &[u8]) -> Result<String, OutsideError> {
+        ask_over(&mut self.pipes.lock().unwrap_or_else(PoisonError::into_inner), ask, more)
+    }
+}
+
+/// Asks, and waits for the answer.
+fn ask_over(pipes: &mut Option<(ChildStdin, ChildStdout)>, ask: Ask, more: &[u8]) -> Result<String, OutsideError> {
+    let (asks, answers) = pipes.as_mut().ok_or(OutsideError::GivenUp)?;
+    let answer = asks.write_all(&[&ask.bytes()[..], more].concat()).and_then(|()| answer(answers));
+    match answer {
+        Ok((true, text)) => Ok(text),
+        Ok((false, text)) => Err(OutsideError::Refused(text)),
+        Err(error) => {
+            // A late answer must not be taken for that of the next question.
+            *pipes = None;
+            Err(error.into())
         }
     }
 }
@@ -157,16 +186,28 @@ pub fn name_of(pid: i32) -> Option<String> {
     Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
 }
 
-/// The outside process: answers questions until there are none any more. `file`: the one that the daemon may ask for.
+/// The outside process: answers questions until there are none any more. `file`: the one that the daemon may ask for; `records`: the folder
+/// of records of crashes.
 ///
 /// # Errors
 /// When an answer cannot be written: the daemon has gone.
-pub fn look(file: Option<&Path>, mut asks: impl Read, mut answers: impl Write) -> io::Result<()> {
-    let mut ask = [0; ASK_BYTES];
+pub fn look(
+    file: Option<&Path>,
+    records: Option<&Path>,
+    mut asks: impl Read,
+    mut answers: impl Write,
+) -> io::Result<()> {
+    let (mut ask, mut written) = ([0; ASK_BYTES], 0);
     while asks.read_exact(&mut ask).is_ok() {
         let answer = match Ask::of(ask) {
             Some(Ask::Name(pid)) => name_of(pid).ok_or_else(|| format!("process {pid} has no name")),
             Some(Ask::File) => read(file),
+            Some(Ask::Record(bytes)) => {
+                // CAST: 32 bits fit.
+                let mut record = vec![0; (bytes as usize).min(RECORD_BYTES_MAX)];
+                asks.read_exact(&mut record)?;
+                write(records, &mut written, &record)
+            }
             None => Err(format!("no question has the number {}", ask[0])),
         };
         let (good, text) = answer.map_or_else(|error| (0, error), |text| (1, text));
@@ -193,56 +234,21 @@ fn read(file: Option<&Path>) -> Result<String, String> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The answers to these bytes.
-    fn answers(file: Option<&Path>, asks: &[u8]) -> Vec<(bool, String)> {
-        let mut out = Vec::new();
-        look(file, asks, &mut out).expect("memory takes everything");
-        let (mut rest, mut answers) = (&out[..], Vec::new());
-        while let Some((head, more)) = rest.split_first_chunk::<5>() {
-            let length = u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize;
-            answers.push((head[0] == 1, String::from_utf8(more[..length].to_vec()).expect("text")));
-            rest = &more[length..];
-        }
-        answers
+/// A file of its own for a record, that no other user reads.
+fn write(folder: Option<&Path>, written: &mut u32, record: &[u8]) -> Result<String, String> {
+    let folder = folder.ok_or("the configuration names no folder for records of crashes")?;
+    if *written == RECORDS_MAX {
+        return Err(format!("this daemon has written all {RECORDS_MAX} records that it may"));
     }
-
-    #[test]
-    fn a_process_has_a_name_while_it_is_there() {
-        // CAST: the operating system's numbers fit.
-        let own = std::process::id() as i32;
-        let known = name_of(own).expect("this program has a name");
-        assert!(!known.is_empty() && !known.ends_with('\n'));
-        let asks = [Ask::Name(own).bytes(), Ask::Name(i32::MAX).bytes(), Ask::Name(own).bytes()].concat();
-        let [first, none, again] = <[_; 3]>::try_from(answers(None, &asks)).expect("three answers");
-        assert_eq!((first, again), ((true, known.clone()), (true, known)));
-        assert_eq!(none, (false, format!("process {} has no name", i32::MAX)));
-    }
-
-    #[test]
-    fn the_file_is_read_anew_at_its_path_and_no_other_is() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("serve.toml");
-        std::fs::write(&path, "a").expect("a file");
-        assert_eq!(answers(Some(&path), &Ask::File.bytes()), [(true, "a".to_owned())]);
-        std::fs::write(folder.path().join("new"), "bc").expect("a file");
-        std::fs::rename(folder.path().join("new"), &path).expect("it takes its place");
-        assert_eq!(answers(Some(&path), &Ask::File.bytes()), [(true, "bc".to_owned())]);
-        std::fs::write(&path, vec![b'x'; ANSWER_BYTES_MAX + 1]).expect("a file");
-        assert!(!answers(Some(&path), &Ask::File.bytes())[0].0, "it is too long");
-        assert!(!answers(None, &Ask::File.bytes())[0].0, "there is none");
-        assert_eq!(answers(Some(&path), &[9, 0, 0, 0, 0]), [(false, "no question has the number 9".to_owned())]);
-        assert_eq!(answers(Some(&path), &[2, 0, 0]), [], "a part of a question");
-    }
-
-    #[test]
-    fn a_process_that_does_not_speak_is_asked_once() {
-        let outside = Outside::start(Command::new("true")).expect("it starts");
-        assert!(matches!(outside.file(), Err(OutsideError::Silent(_))));
-        assert!(matches!(outside.file(), Err(OutsideError::GivenUp)));
-        assert_eq!(outside.name_of(1), None);
-    }
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis();
+    let path = folder.join(format!("openwddm-crash-{since}-{}-{written}.txt", std::process::id()));
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    let told = |error: io::Error| format!("{}: {error}", path.display());
+    let mut file = file.map_err(told)?;
+    file.write_all(record).and_then(|()| file.sync_all()).map_err(told)?;
+    *written += 1;
+    Ok(path.display().to_string())
 }
+
+#[cfg(test)]
+mod tests;

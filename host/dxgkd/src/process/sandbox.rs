@@ -158,16 +158,17 @@ pub fn give_up_files(removes: Option<&Path>, keeps_network: bool) -> Result<File
     Ok(how_far(all.create()?.add_rules(rules)?.restrict_self()?.ruleset))
 }
 
-/// From now on this thread, and those that it starts, can read what lies beneath these folders, and can open nothing else: no file for
-/// writing, no TCP. Where the operating system has no Landlock, nothing changes.
+/// From now on this thread, and those that it starts, can read what lies beneath these folders, make and write files in `writes`, if that is
+/// given, and can open nothing else: no TCP. Where the operating system has no Landlock, nothing changes.
 ///
 /// # Errors
 /// See [`SandboxError`].
-pub fn read_only(folders: &[&Path]) -> Result<Files, SandboxError> {
+pub fn keep_folders(folders: &[&Path], writes: Option<&Path>) -> Result<Files, SandboxError> {
     let all = Ruleset::default().handle_access(AccessFs::from_all(ABI::V5))?;
     let all = all.handle_access(AccessNet::from_all(ABI::V5))?;
     let rules = path_beneath_rules(folders, AccessFs::ReadFile | AccessFs::ReadDir);
-    Ok(how_far(all.create()?.add_rules(rules)?.restrict_self()?.ruleset))
+    let made = path_beneath_rules(writes, AccessFs::MakeReg | AccessFs::WriteFile);
+    Ok(how_far(all.create()?.add_rules(rules)?.add_rules(made)?.restrict_self()?.ruleset))
 }
 
 fn how_far(status: RulesetStatus) -> Files {

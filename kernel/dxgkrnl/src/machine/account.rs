@@ -37,6 +37,13 @@ impl Machine {
         self.accounts = accounts;
     }
 
+    /// The processes of an account may have this much together from now on.
+    pub(crate) fn limit_account(&mut self, account: AccountId, together: Quota) {
+        if let Some(known) = self.accounts.accounts.get_mut(&account) {
+            known.quota = together;
+        }
+    }
+
     /// The quota that a process has left of what a call needs.
     pub(crate) fn room_of(&self, process: ProcessId, needs: &[Kind]) -> QuotaLeft {
         let mut room = QuotaLeft::default();

@@ -8,7 +8,7 @@ use super::{Cx, Machine};
 use crate::nt_handle::Shared;
 use crate::number::NtHandleNumber;
 use crate::process::{CLASS_MAX, Process, Terms};
-use crate::quota::{Admission, Kind};
+use crate::quota::{Admission, Kind, Quota};
 use crate::refusal::invalid;
 
 impl Machine {
@@ -20,6 +20,16 @@ impl Machine {
     /// A process came that may not have more than this, and whose account may not.
     pub fn process_admitted(&mut self, cx: &mut Cx<'_>, admission: Admission) -> ProcessId {
         self.add_process(cx, Some(admission))
+    }
+
+    /// A process that was admitted, and its account, may have more from now on, or less: what they have above it stays theirs, and calls that
+    /// would take more are refused. Other processes are ignored.
+    pub fn readmit(&mut self, id: ProcessId, process: Quota, together: Quota) {
+        let admission = self.processes.get_mut(&id).and_then(|known| known.admission.as_mut());
+        let Some(admission) = admission else { return };
+        (admission.process, admission.together) = (process, together);
+        let account = admission.account;
+        self.limit_account(account, together);
     }
 
     fn add_process(&mut self, cx: &mut Cx<'_>, admission: Option<Admission>) -> ProcessId {

@@ -146,7 +146,7 @@ fn constants(played: &[Played]) -> Constants {
 pub(crate) const OUT_OF_MEMORY: &str = "its memory could not be brought back";
 
 /// The state of a lost device, in words.
-fn device_state(state: DeviceState) -> &'static str {
+pub fn device_state(state: DeviceState) -> &'static str {
     match state {
         DeviceState::Active => "active",
         DeviceState::Reset => "the adapter was reset",

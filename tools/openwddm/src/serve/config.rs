@@ -30,6 +30,8 @@ pub struct Config {
     pub log: Option<LogLevel>,
     /// The watch for work that hangs.
     pub tdr: Option<HangArguments>,
+    /// Records of crashes.
+    pub crash: Option<CrashPart>,
     /// The adapters.
     #[serde(default)]
     pub adapter: Vec<AdapterPart>,
@@ -42,6 +44,39 @@ pub struct Config {
     /// Of particular users.
     #[serde(default)]
     pub users: BTreeMap<UserNumber, OneUserPart>,
+}
+
+/// Records of crashes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CrashPart {
+    /// The folder in which they are written.
+    pub directory: PathBuf,
+}
+
+impl CrashPart {
+    /// Looks whether a record could be written there.
+    ///
+    /// # Errors
+    /// [`RunError::File`]: it is no folder, or the daemon's user may write nothing there.
+    pub fn check(&self) -> Result<(), RunError> {
+        let path = &self.directory;
+        let writable = || rustix::fs::access(path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK);
+        let problem = match std::fs::metadata(path) {
+            Err(error) => error.to_string(),
+            Ok(found) if !found.is_dir() => "it is no folder".to_owned(),
+            Ok(_) => match writable() {
+                Ok(()) => return Ok(()),
+                Err(error) => error.to_string(),
+            },
+        };
+        Err(RunError::File {
+            role: "[crash] directory".to_owned(),
+            path: path.clone(),
+            problem,
+            remedy: "make a folder that the daemon's user may write into".to_owned(),
+        })
+    }
 }
 
 /// An adapter.
@@ -112,16 +147,28 @@ impl Config {
     /// # Errors
     /// [`RunError::File`]: it cannot be read; a name, a type or a value is wrong, with line and name.
     pub fn read(path: &Path) -> Result<Config, RunError> {
-        let wrong = |problem: String| RunError::File {
+        let text = std::fs::read_to_string(path).map_err(|error| Config::wrong(path, error.to_string()))?;
+        Config::parse(path, &text)
+    }
+
+    /// A file that is wrong.
+    pub fn wrong(path: &Path, problem: String) -> RunError {
+        RunError::File {
             role: "--config".to_owned(),
             path: path.to_owned(),
             problem: problem.trim_end().to_owned(),
             remedy: "`openwddm serve --write-config` prints a file with every name and what it means".to_owned(),
-        };
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-        let said: Config = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        }
+    }
+
+    /// The configuration that the text of a file has.
+    ///
+    /// # Errors
+    /// As [`Config::read`].
+    pub fn parse(path: &Path, text: &str) -> Result<Config, RunError> {
+        let said: Config = toml::from_str(text).map_err(|error| Config::wrong(path, error.to_string()))?;
         match said.tdr {
-            Some(tdr) if tdr.contradicts_itself() => Err(wrong(
+            Some(tdr) if tdr.contradicts_itself() => Err(Config::wrong(path,
                 "[tdr] has level = \"off\", with which the kernel does not watch for hangs, and other values that would set the watch up"
                     .to_owned(),
             )),
@@ -160,6 +207,7 @@ impl Config {
             sandbox: self.sandbox.or(other.sandbox),
             log: self.log.or(other.log),
             tdr: self.tdr.or(other.tdr),
+            crash: self.crash.or(other.crash),
             adapter: if self.adapter.is_empty() { other.adapter } else { self.adapter },
             process: self.process.over(other.process),
             user: self.user.over(other.user),

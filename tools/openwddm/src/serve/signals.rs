@@ -1,0 +1,44 @@
+//! The signals of the daemon: SIGINT and SIGTERM stop it, and SIGHUP has it read its configuration again, if it has a file; else SIGHUP stops
+//! it, too. A handler writes one byte to a pipe, for which the daemon keeps the right when it gives up system calls. Called by `serve`.
+
+use std::io::{self, PipeReader, Read};
+use std::sync::mpsc::{self, Receiver, Sender};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
+
+/// What a signal asks of the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// To stop.
+    Stop,
+    /// To read its configuration again.
+    Reload,
+}
+
+/// Installs the handlers, and hears them from now on; `reloads`: it has a configuration file.
+///
+/// # Errors
+/// When the operating system gives no pipe, no thread or no handler.
+pub fn listen(reloads: bool) -> io::Result<Receiver<Told>> {
+    let (tell, told) = mpsc::channel();
+    let hangup = if reloads { Told::Reload } else { Told::Stop };
+    for (signals, meaning) in [(&[SIGINT, SIGTERM][..], Told::Stop), (&[SIGHUP], hangup)] {
+        let (heard, written) = io::pipe()?;
+        for signal in signals {
+            pipe::register(*signal, written.try_clone()?)?;
+        }
+        let tell = tell.clone();
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || hear(heard, meaning, &tell))?;
+    }
+    Ok(told)
+}
+
+fn hear(mut pipe: PipeReader, meaning: Told, tell: &Sender<Told>) {
+    // Signals that come together are one.
+    while pipe.read(&mut [0; 64]).is_ok_and(|bytes| bytes > 0) {
+        if tell.send(meaning).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A daemon reads the limits of its configuration again at a signal, although it has given up files: for processes that come, and for those
+//! that are there.
+
+mod served;
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr};
+use std::time::{Duration, Instant};
+
+use kmt_link::socket::SocketLink;
+use rustix::process::{Pid, Signal, kill_process};
+use served::{NEVER, openwddm};
+use softgpu_umd::Gpu;
+use wddm_types::NtStatus;
+
+/// A daemon over a file in a folder, and its log.
+struct Reloading {
+    child: Child,
+    log: BufReader<ChildStderr>,
+    folder: tempfile::TempDir,
+}
+
+impl Reloading {
+    fn start(text: &str) -> Reloading {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (config, socket) = (folder.path().join("config.toml"), folder.path().join("kernel"));
+        std::fs::write(&config, text).expect("a file");
+        let mut command = openwddm(&["serve", "--adapter", "discrete-4k,vram=64MiB", "--system", "256MiB", "--config"]);
+        let mut child = command.arg(&config).arg("--socket").arg(&socket).spawn().expect("the binary starts");
+        let log = BufReader::new(child.stderr.take().expect("its log"));
+        let began = Instant::now();
+        while !served::listens(&socket) {
+            assert!(began.elapsed() < NEVER, "it does not serve");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Reloading { child, log, folder }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("kernel")
+    }
+
+    /// Another file takes the place of the configuration, as editors do it; returns the line of the log that answers the signal.
+    fn reload(&mut self, text: &str) -> String {
+        let new = self.folder.path().join("new.toml");
+        std::fs::write(&new, text).expect("a file");
+        std::fs::rename(new, self.folder.path().join("config.toml")).expect("it takes its place");
+        kill_process(Pid::from_child(&self.child), Signal::HUP).expect("it runs");
+        let lines = self.log.by_ref().lines().map_while(Result::ok);
+        let mut lines = lines.skip_while(|line| !line.contains("was read again"));
+        lines.next().unwrap_or_else(|| panic!("it has ended: {:?}", self.child.try_wait()))
+    }
+}
+
+impl Drop for Reloading {
+    fn drop(&mut self) {
+        // One that has ended already needs no signal.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn new_limits_hold_for_processes_that_come_and_that_are_there_and_a_wrong_file_changes_nothing() {
+    let mut daemon = Reloading::start("[process]\nsync_objects = 4096\n");
+    let gpu = Gpu::open(SocketLink::connect(&daemon.socket()).expect("a kernel")).expect("an adapter");
+    let fence = |gpu: &Gpu| gpu.device().create_native_fence(Default::default());
+    let has: Vec<_> = (0..20).map(|_| fence(&gpu).expect("within the limits")).collect();
+
+    let line = daemon.reload("[process]\nsync_objects = 10\n");
+    assert!(line.contains("its limits hold, for processes that are connected, too"), "{line}");
+    let refused = fence(&gpu).err().expect("it has more than it may");
+    assert_eq!(refused.status, NtStatus::NO_MEMORY);
+    assert!(refused.reason.contains("of 10"), "{}", refused.reason);
+    assert_eq!(has.len(), 20, "what it has stays its own");
+    gpu.device().signal(&has[19], 1).expect("and can be used");
+    let other = Gpu::open(SocketLink::connect(&daemon.socket()).expect("a kernel")).expect("an adapter");
+    let made: Vec<_> = std::iter::from_fn(|| fence(&other).ok()).take(20).collect();
+    assert!(made.len() < 10, "a process that comes has the limit, too: {}", made.len());
+
+    let line = daemon.reload("[process]\nsync_objects = 4096\nhandels = 7\n");
+    assert!(line.contains("nothing has changed") && line.contains("config.toml") && line.contains("line 3"), "{line}");
+    assert!(fence(&gpu).is_err(), "the limits are those of before");
+    let line = daemon.reload("[process]\nsync_objects = 10\n");
+    assert!(line.contains("no limit has changed"), "{line}");
+    let line = daemon.reload("[process]\nsync_objects = 4096\n");
+    assert!(line.contains("its limits hold"), "{line}");
+    fence(&gpu).expect("it may have more again");
+    assert_eq!(daemon.child.try_wait().expect("it is there"), None, "it serves on");
+}
