@@ -26,6 +26,7 @@ mod escape;
 mod event;
 mod export;
 mod fence;
+mod fidelity;
 mod function;
 mod gpu_va;
 mod handle;
@@ -55,10 +56,11 @@ mod unsupported;
 mod refusing;
 
 pub use d3dkmt_abi as abi;
+pub use fidelity::{WITHOUT_EFFECT, WithoutEffect};
 pub use function::{FUNCTIONS, Function, FunctionState, PLAIN, functions};
 pub use playback::{PlayError, Playback, Played};
 pub use session::{OpenLink, Session};
-pub use trace::{VERSION as TRACE_VERSION, Value};
+pub use trace::{VERSION as TRACE_VERSION, Value, command, program_ends, wants_commands};
 pub use unsupported::UNSUPPORTED;
 
 /// The items that [`export!`] alone calls.

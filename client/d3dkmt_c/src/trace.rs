@@ -1,6 +1,7 @@
 //! Calls, visible: `OPENWDDM_TRACE=calls[,errors][:FILE]` has the library write each call with its decoded arguments, its results, its
 //! status, its time and its thread. docs/calls.md is its page. The border asks [`is_on`] once a call and hands over what it has seen; this
-//! file reads the variable and keeps the place where lines go, `line` writes them.
+//! file reads the variables and keeps the places where lines go, `line` writes them. `OPENWDDM_FIDELITY=FILE` has the table of
+//! [`crate::fidelity`] written, which is also the end of a trace.
 
 mod decode;
 mod kind;
@@ -11,22 +12,25 @@ mod watched;
 
 use std::fs::File;
 use std::io::Write;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
 use wddm_types::NtStatus;
 
+use crate::fidelity::{Fidelity, Use};
 use crate::session::lock;
 
 pub use decode::{Decoder, Side};
 pub use line::{JSON, VERSION};
 pub use schema::{Type, fields, is_nameless, item};
-pub use value::Value;
+pub use value::{Value, quote};
 pub use watched::Watched;
 
-/// The variable.
+/// The variable of traces.
 const VARIABLE: &str = "OPENWDDM_TRACE";
+/// The variable of the table of fidelity.
+const TABLE: &str = "OPENWDDM_FIDELITY";
 /// What the variable may say.
 const FORMS: &str =
     "give calls, or calls,errors for failed calls only, and :FILE behind it for a file (FILE.jsonl: JSON lines)";
@@ -37,7 +41,23 @@ const ON: u8 = 2;
 
 /// Whether calls are traced; read from the environment by the first call.
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
-static TRACE: OnceLock<Option<Trace>> = OnceLock::new();
+static WATCH: OnceLock<Option<Watch>> = OnceLock::new();
+
+/// What the calls of this program are watched for.
+struct Watch {
+    begun: Instant,
+    calls: AtomicU64,
+    trace: Option<Trace>,
+    fidelity: Fidelity,
+    /// Where the table goes, if the program wants it in a file of its own.
+    table: Option<Table>,
+}
+
+struct Table {
+    path: String,
+    /// One thread writes at a time; true: the program has been told that the file cannot be written.
+    failed: Mutex<bool>,
+}
 
 /// Whether calls are traced: one load and one branch once the first call has read the variable.
 pub fn is_on() -> bool {
@@ -49,13 +69,74 @@ pub fn is_on() -> bool {
 
 #[cold]
 fn open() -> bool {
-    let trace = TRACE.get_or_init(|| {
-        let wanted = std::env::var_os(VARIABLE).filter(|value| !value.is_empty())?;
-        let trace = wanted.to_str().ok_or_else(|| format!("it is no text; {FORMS}")).and_then(Trace::open);
-        trace.inspect_err(|why| eprintln!("openwddm: {VARIABLE}={wanted:?}: {why}; no call is traced")).ok()
+    let watch = WATCH.get_or_init(|| {
+        let trace = value_of(VARIABLE, "no call is traced", Trace::open);
+        let table = value_of(TABLE, "no table is written", Table::open);
+        let watch =
+            Watch { begun: Instant::now(), calls: AtomicU64::new(0), trace, fidelity: Fidelity::default(), table };
+        (watch.trace.is_some() || watch.table.is_some()).then_some(watch)
     });
-    STATE.store(if trace.is_some() { ON } else { OFF }, Ordering::Relaxed);
-    trace.is_some()
+    STATE.store(if watch.is_some() { ON } else { OFF }, Ordering::Relaxed);
+    watch.is_some()
+}
+
+/// What a variable asks for; a wrong value is told once.
+fn value_of<T>(name: &str, otherwise: &str, open: fn(&str) -> Result<T, String>) -> Option<T> {
+    let wanted = std::env::var_os(name).filter(|value| !value.is_empty())?;
+    let opened = wanted.to_str().ok_or_else(|| "it is no text".to_owned()).and_then(open);
+    opened.inspect_err(|why| eprintln!("openwddm: {name}={wanted:?}: {why}; {otherwise}")).ok()
+}
+
+fn watch() -> Option<&'static Watch> {
+    WATCH.get().and_then(Option::as_ref)
+}
+
+/// Whether the program wants to know how faithfully it is served.
+pub fn wants_commands() -> bool {
+    is_on()
+}
+
+/// Counts a command of an engine of this program's kernel.
+pub fn command(name: &str, faulted: bool) {
+    if let Some(watch) = watch() {
+        watch.fidelity.count_command(name, faulted, watch.begun.elapsed().as_nanos());
+    }
+}
+
+/// The program ends: writes the table of fidelity behind its trace, and into its file.
+pub fn program_ends() {
+    let Some(watch) = watch() else { return };
+    if let Some(table) = &watch.table {
+        table.write(&watch.fidelity);
+    }
+    if let Some(trace) = &watch.trace
+        // A thread that was ended with the lock leaves the trace without its end.
+        && let Ok(mut place) = trace.place.try_lock()
+    {
+        match trace.json {
+            true => place.write(&watch.fidelity.json()),
+            false => watch.fidelity.text().lines().for_each(|line| place.write(&format!("{line}\n"))),
+        }
+    }
+}
+
+impl Table {
+    fn open(path: &str) -> Result<Table, String> {
+        let path = path.replace("%p", &std::process::id().to_string());
+        std::fs::write(&path, "").map_err(|error| format!("{path}: {error}"))?;
+        Ok(Table { path, failed: Mutex::new(false) })
+    }
+
+    /// Anew as a whole.
+    fn write(&self, fidelity: &Fidelity) {
+        let mut failed = lock(&self.failed);
+        let text = if self.path.ends_with(".json") { fidelity.json() } else { fidelity.text() };
+        if let Err(error) = std::fs::write(&self.path, text)
+            && !std::mem::replace(&mut *failed, true)
+        {
+            eprintln!("openwddm: {TABLE}: {}: {error}", self.path);
+        }
+    }
 }
 
 /// What the variable asks for.
@@ -91,7 +172,6 @@ impl Wanted<'_> {
 struct Trace {
     failed_only: bool,
     json: bool,
-    begun: Instant,
     place: Mutex<Place>,
 }
 
@@ -113,7 +193,7 @@ impl Trace {
             place.write(&line::head(wanted.failed_only));
         }
         let (failed_only, json) = (wanted.failed_only, wanted.is_json());
-        Ok(Trace { failed_only, json, begun: Instant::now(), place: Mutex::new(place) })
+        Ok(Trace { failed_only, json, place: Mutex::new(place) })
     }
 }
 
@@ -145,14 +225,28 @@ pub struct Returned<'call> {
     pub begun: Instant,
 }
 
-/// Writes the line of a call.
+/// Counts a call, and writes its line.
 pub fn returned(call: &Returned<'_>) {
     let duration_ns = call.begun.elapsed().as_nanos();
-    let Some(Some(trace)) = TRACE.get() else { return };
+    let Some(watch) = watch() else { return };
+    let start_ns = call.begun.saturating_duration_since(watch.begun).as_nanos();
+    let used = Use {
+        function: call.function,
+        given: &line::given(call),
+        status: call.status,
+        reason: call.reason.as_deref(),
+        number: 1 + watch.calls.fetch_add(1, Ordering::Relaxed),
+        at_ns: start_ns,
+    };
+    if watch.fidelity.count(&used)
+        && let Some(table) = &watch.table
+    {
+        table.write(&watch.fidelity);
+    }
+    let Some(trace) = &watch.trace else { return };
     if trace.failed_only && call.status.is_success() {
         return;
     }
-    let start_ns = call.begun.saturating_duration_since(trace.begun).as_nanos();
     let mut told = line::Told::of(call, trace.json, (start_ns, duration_ns));
     // Numbers rise in the order of the lines, which is that of the returns.
     let mut place = lock(&trace.place);

@@ -5,18 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use d3dkmt_abi::{ITEMS, Shape};
-use d3dkmt_c::{FUNCTIONS, Function};
+use d3dkmt_c::{FUNCTIONS, Function, WITHOUT_EFFECT};
 
-/// The members that mean nothing here, with the reason.
+/// The members that mean nothing beside those of `WITHOUT_EFFECT`: answers, and members that are refused or documented to mean nothing.
 const IDLE: &[(&str, &str, &str)] = &[
-    ("D3DDDI_MAKERESIDENT", "PriorityList", "documented as ignored (memory §5.2)"),
-    (
-        "D3DKMT_CREATEALLOCATION",
-        "hPrivateRuntimeResourceHandle",
-        "the runtime's own name of the resource, for tools of its own",
-    ),
-    ("D3DKMT_CREATECONTEXT", "ClientHint", "names the graphics interface above, for tools"),
-    ("D3DKMT_CREATECONTEXTVIRTUAL", "ClientHint", "as of CreateContext"),
     ("D3DKMT_OPENADAPTERFROMDEVICENAME", "AdapterLuid", "an answer: no name is an adapter's"),
     ("D3DKMT_OPENADAPTERFROMDEVICENAME", "hAdapter", "as above"),
     ("D3DKMT_OPENADAPTERFROMHDC", "AdapterLuid", "an answer: there are no device contexts"),
@@ -34,8 +26,6 @@ const IDLE: &[(&str, &str, &str)] = &[
     ("D3DKMT_PRESENT", "Duration", "its flag is refused"),
     ("D3DKMT_PRESENT", "PresentCount", "its flag is refused"),
     ("D3DKMT_PRESENT", "SrcRect", "its flag is refused"),
-    ("D3DKMT_PRESENT", "VidPnSourceId", "a primary is of one display, which the kernel knows"),
-    ("D3DKMT_PRESENT", "bOptimizeForComposition", "a hint to a compositor"),
     ("D3DKMT_PRESENT", "pPrivateDriverData", "a size that is not 0 is refused"),
     ("D3DKMT_PRESENT", "pSrcSubRects", "a count that is not 0 is refused"),
     ("D3DKMT_QUERYRESOURCEINFO", "pPrivateRuntimeData", "no byte is written there, as measured (memory §2.7)"),
@@ -64,13 +54,38 @@ fn every_member_is_looked_at_or_is_idle_for_a_reason() {
         }
     }
     assert!(looked_at > 300, "{looked_at} members are not all");
+    let accepted =
+        WITHOUT_EFFECT.iter().filter(|row| row.flag.is_empty() && argument(row.of)).map(|row| (row.of, row.member));
+    let idle = IDLE.iter().map(|(structure, member, _)| (*structure, *member)).chain(accepted);
     let idle: BTreeSet<(String, String)> =
-        IDLE.iter().map(|(structure, member, _)| ((*structure).to_owned(), (*member).to_owned())).collect();
+        idle.map(|(structure, member)| (structure.to_owned(), member.to_owned())).collect();
     let ignored: Vec<_> = unread.difference(&idle).collect();
     assert!(ignored.is_empty(), "ignored in silence: {ignored:?}");
     // A list of the right kind where one is refused by its count stands in the function that refuses it.
     let stale: Vec<_> = idle.difference(&unread).collect();
     assert!(stale.is_empty(), "no longer idle: {stale:?}");
+}
+
+/// Whether it is a structure that a function takes.
+fn argument(of: &str) -> bool {
+    FUNCTIONS.iter().any(|function| function.parameters.trim_start_matches("CONST ") == format!("{of}*"))
+}
+
+/// The page names everything that is accepted without effect, as the library does.
+#[test]
+fn the_page_has_the_table_of_what_has_no_effect() {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/calls.md"));
+    let page = page.expect("the page is there");
+    let named = |row: &d3dkmt_c::WithoutEffect| {
+        let member = if row.member.is_empty() { String::new() } else { format!(".{}", row.member) };
+        let flag = if row.flag.is_empty() { String::new() } else { format!(": {}", row.flag) };
+        format!("| `{}{member}{flag}` | {} |", row.of, row.why)
+    };
+    let wanted: BTreeSet<String> = WITHOUT_EFFECT.iter().map(named).collect();
+    let (_, behind) =
+        page.split_once("| accepted without effect | because |\n|---|---|\n").expect("the page has the table");
+    let found: BTreeSet<String> = behind.lines().take_while(|line| line.starts_with('|')).map(str::to_owned).collect();
+    assert_eq!(found, wanted);
 }
 
 /// The bodies of all functions that take a structure, by its name.

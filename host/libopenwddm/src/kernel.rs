@@ -5,6 +5,7 @@ use std::env;
 use std::path::Path;
 use std::sync::Arc;
 
+use device_port::{Observation, Probe};
 use dxgk_host::{AdapterSetup, FaultPlan, Host, HostConfig, Mode, PROFILES, ProcessLink, Profile, parse_bytes};
 use kmt_calls::Refusal;
 use kmt_link::Link;
@@ -13,6 +14,8 @@ use wddm_types::{Blame, NtStatus};
 
 /// Comes to a kernel as its process.
 pub fn open() -> Result<Arc<dyn Link>, Refusal> {
+    // A program that has the library inside gets its end from here, too.
+    std::hint::black_box(&crate::AT_END);
     if let Some(socket) = env::var_os("OPENWDDM_SOCKET") {
         let link = SocketLink::connect(Path::new(&socket));
         return Ok(link.map_err(|error| said(format!("OPENWDDM_SOCKET: {error}")))?);
@@ -46,11 +49,31 @@ fn config(adapters: &str, vram: &str, system: &str) -> Result<HostConfig, String
     let mut setups = Vec::with_capacity(names.len());
     for name in names {
         let profile = Profile::asked(name).map_err(|error| format!("OPENWDDM_ADAPTER: {error}"))?;
-        setups.push(AdapterSetup::sized(profile, Mode::Real, vram, system));
+        let setup = AdapterSetup::sized(profile, Mode::Real, vram, system);
+        setups.push(AdapterSetup { probe: commands(), ..setup });
     }
     let first = setups.remove(0);
     // Memory files: locks have addresses, and the host can show fence words for reading only.
     Ok(HostConfig { memory_files: true, others: setups, ..HostConfig::of(first, Mode::Real) })
+}
+
+/// Counts the commands of the engines, where the program wants to know how faithfully it is served.
+struct Commands;
+
+impl Probe for Commands {
+    fn observe(&self, _at_ns: u64, what: Observation) {
+        match what {
+            Observation::Begin { kind, .. } => d3dkmt_c::command(kind, false),
+            Observation::Signal { .. } => d3dkmt_c::command("signal", false),
+            Observation::WaitEnd { .. } => d3dkmt_c::command("wait", false),
+            Observation::Fault { .. } => d3dkmt_c::command("fault", true),
+            _ => {}
+        }
+    }
+}
+
+fn commands() -> Option<Arc<dyn Probe>> {
+    d3dkmt_c::wants_commands().then(|| Arc::new(Commands) as Arc<dyn Probe>)
 }
 
 /// Failures on demand; empty: none.

@@ -9,6 +9,7 @@
 //! - `OPENWDDM_FAULTS`: calls that are to fail, and faults of the first adapter's device (docs/faults.md); not with `OPENWDDM_SOCKET`, where
 //!   the daemon has its own.
 //! - `OPENWDDM_REFUSALS`: if set, each refusal is written to the standard error output with its reason.
+//! - `OPENWDDM_FIDELITY`: a file for the table of what the kernel did, accepted without effect, or refused (docs/calls.md).
 //! - `OPENWDDM_TRACE`: `calls[,errors][:FILE]` has each call written with its arguments and results (docs/calls.md).
 #![allow(unsafe_code)] // The exported functions are called by C programs with pointers.
 
@@ -20,3 +21,12 @@ use d3dkmt_c::Session;
 static SESSION: Session = Session::new(kernel::open);
 
 d3dkmt_c::export!(&SESSION);
+
+/// The last words of a trace, behind all that the program itself does at its end.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+pub(crate) static AT_END: extern "C" fn() = at_end;
+
+extern "C" fn at_end() {
+    d3dkmt_c::program_ends();
+}

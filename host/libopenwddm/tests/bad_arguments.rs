@@ -152,8 +152,8 @@ fn no_argument_brings_the_library_down() {
 
 /// The trace of the program has a line for each of its calls, of every function that there is.
 fn every_function_is_traced(trace: &str) {
-    let lines: Vec<serde_json::Value> =
-        trace.lines().skip(1).map(|line| serde_json::from_str(line).expect(line)).collect();
+    let calls = trace.lines().skip(1).filter(|line| !line.starts_with("{\"fidelity\""));
+    let lines: Vec<serde_json::Value> = calls.map(|line| serde_json::from_str(line).expect(line)).collect();
     let called: BTreeSet<&str> = lines.iter().map(|line| line["call"].as_str().expect("a name")).collect();
     let listed: BTreeSet<&str> = functions().map(|function| function.name).collect();
     assert_eq!(called, listed);

@@ -129,6 +129,13 @@ impl<'call> Told<'call> {
     }
 }
 
+/// What the program gave.
+pub fn given(call: &Returned<'_>) -> Value {
+    let (Some((of, _)), Some(before)) = (arguments_of(call.function), &call.before) else { return Value::Null };
+    let (function, watched) = (call.function, call.watched);
+    Decoder { function, watched, side: Side::Given, bounds: JSON }.structure(of, before)
+}
+
 /// Both sides of a call; of a function without a structure its parameters, and what was written where they point.
 fn decoded(call: &Returned<'_>, bounds: Bounds) -> (Value, Value) {
     let decoder = |side| Decoder { function: call.function, watched: call.watched, side, bounds };

@@ -54,7 +54,7 @@ impl Value {
     }
 
     /// Whether nothing is set: a text trace leaves such members out.
-    fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         match self {
             Value::Null => true,
             Value::Number(number) => *number == 0,
@@ -150,7 +150,7 @@ impl Value {
 }
 
 /// Text between quotes, as JSON has it.
-pub(crate) fn quote(text: &str, to: &mut String) {
+pub fn quote(text: &str, to: &mut String) {
     to.push('"');
     for unit in text.chars() {
         match unit {

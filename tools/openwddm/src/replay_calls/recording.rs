@@ -67,10 +67,14 @@ impl Recording {
         let (_, head) = lines.next().ok_or((1, "it is empty".to_owned()))?;
         let environment = head_of(&json(head).map_err(|why| (1, why))?).map_err(|why| (1, why))?;
         let call = |(line, text): (usize, &str)| {
-            let parsed = json(text).and_then(|value| RecordedCall::of(line, &value));
-            parsed.map_err(|why| (line, why))
+            let parsed = json(text).and_then(|value| match value.member("fidelity") {
+                // The table at the end of a program.
+                Some(_) => Ok(None),
+                None => RecordedCall::of(line, &value).map(Some),
+            });
+            parsed.map_err(|why| (line, why)).transpose()
         };
-        Ok(Recording { environment, calls: lines.map(call).collect::<Result<_, _>>()? })
+        Ok(Recording { environment, calls: lines.filter_map(call).collect::<Result<_, _>>()? })
     }
 }
 
@@ -179,6 +183,7 @@ mod tests {
 
     const HEAD: &str =
         r#"{"openwddm_calls":1,"flavour":"windows","calls":"all","environment":{"OPENWDDM_VRAM":"1GiB"}}"#;
+    const TABLE: &str = r#"{"fidelity":[]}"#;
     const CLOSE: &str = r#"{"number":1,"call":"D3DKMTCloseAdapter","thread":"7","in":{"hAdapter":"adapter 0x40000000"},"out":{},"status":"0x00000000"}"#;
 
     #[test]
@@ -187,7 +192,8 @@ mod tests {
             r#""hAdapter":"adapter 0x40000000""#,
             r#""AllocationList":{"at":"0x10","list":["allocation 0x1"],"of":5000}"#,
         );
-        let read = Recording::read(&format!("{HEAD}\n{CLOSE}\n{long}\n")).expect("good");
+        let read = Recording::read(&format!("{HEAD}\n{CLOSE}\n{long}\n{TABLE}\n")).expect("good");
+        assert_eq!(read.calls.len(), 2);
         assert_eq!(read.environment["OPENWDDM_VRAM"], "1GiB");
         let call = &read.calls[0];
         assert_eq!((call.line, call.function, &*call.thread), (2, "D3DKMTCloseAdapter", "7"));
