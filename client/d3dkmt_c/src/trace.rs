@@ -45,6 +45,8 @@ static WATCH: OnceLock<Option<Watch>> = OnceLock::new();
 
 /// What the calls of this program are watched for.
 struct Watch {
+    /// The process that they are made by: a forked child has a copy, and its end is not this one's.
+    process: u32,
     begun: Instant,
     calls: AtomicU64,
     trace: Option<Trace>,
@@ -72,8 +74,14 @@ fn open() -> bool {
     let watch = WATCH.get_or_init(|| {
         let trace = value_of(VARIABLE, "no call is traced", Trace::open);
         let table = value_of(TABLE, "no table is written", Table::open);
-        let watch =
-            Watch { begun: Instant::now(), calls: AtomicU64::new(0), trace, fidelity: Fidelity::default(), table };
+        let watch = Watch {
+            process: std::process::id(),
+            begun: Instant::now(),
+            calls: AtomicU64::new(0),
+            trace,
+            fidelity: Fidelity::default(),
+            table,
+        };
         (watch.trace.is_some() || watch.table.is_some()).then_some(watch)
     });
     STATE.store(if watch.is_some() { ON } else { OFF }, Ordering::Relaxed);
@@ -105,7 +113,7 @@ pub fn command(name: &str, faulted: bool) {
 
 /// The program ends: writes the table of fidelity behind its trace, and into its file.
 pub fn program_ends() {
-    let Some(watch) = watch() else { return };
+    let Some(watch) = watch().filter(|watch| watch.process == std::process::id()) else { return };
     if let Some(table) = &watch.table {
         table.write(&watch.fidelity);
     }
@@ -228,7 +236,7 @@ pub struct Returned<'call> {
 /// Counts a call, and writes its line.
 pub fn returned(call: &Returned<'_>) {
     let duration_ns = call.begun.elapsed().as_nanos();
-    let Some(watch) = watch() else { return };
+    let Some(watch) = watch().filter(|watch| watch.process == std::process::id()) else { return };
     let start_ns = call.begun.saturating_duration_since(watch.begun).as_nanos();
     let used = Use {
         function: call.function,

@@ -92,6 +92,22 @@ fn a_table_grows_with_the_program_and_ends_its_trace() {
     assert_eq!(words[..6], ["flag", "0", "1", "0", "0", "#5"]);
     assert!(line.ends_with("the content is the process's own all the same"), "{line}");
     each_row_is_right(read(&trace).lines().last().expect("an end"));
+    // The end of a forked child is not its parent's.
+    let forks = build_from("tests/drivers", folder.path(), "forks", &["-lopenwddm"]);
+    said(&run(
+        &forks,
+        &[("OPENWDDM_FIDELITY", &file("%p.json")), ("OPENWDDM_TRACE", &format!("calls:{}", file("%p.jsonl")))],
+    ));
+    let files = std::fs::read_dir(folder.path())
+        .expect("a folder")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let traces: Vec<String> = files.filter(|name| name.ends_with(".jsonl") && name != "calls.jsonl").collect();
+    assert_eq!(traces.len(), 2, "the first child's, which came first, and the parent's");
+    for name in traces {
+        let ends = read(&file(&name)).lines().filter(|line| line.starts_with("{\"fidelity\"")).count();
+        assert_eq!(ends, 1, "{name}");
+        assert!(!read(&file(&name)).contains("forked"), "{name}");
+    }
     // A file that cannot be made is told once.
     let output = run(&program, &[("OPENWDDM_FIDELITY", &file("nowhere/table.txt"))]);
     assert_eq!(said(&output), "served\n");
