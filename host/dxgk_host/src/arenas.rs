@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use shared_words::{LentFile, Memory, MemoryError};
+use shared_words::{ClientAccess, LentFile, Memory, MemoryError};
 use wddm_types::ProcessId;
 
 use crate::remote_process::RemoteProcess;
@@ -30,6 +30,8 @@ pub(crate) struct ProcessArenas {
 #[derive(Default)]
 struct Files {
     system: Option<Arc<LentFile>>,
+    /// Of system memory that it may only read.
+    to_read: Option<Arc<LentFile>>,
     /// Of each device's memory that it has had locked.
     local: Vec<(Arc<Memory>, Arc<LentFile>)>,
 }
@@ -75,15 +77,19 @@ impl ProcessArenas {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The arena of system memory.
+    /// The arena of system memory for this access.
     ///
     /// # Errors
     /// When the operating system gives no descriptor.
-    pub fn system(&self) -> Result<Arc<LentFile>, MemoryError> {
+    pub fn system(&self, access: ClientAccess) -> Result<Arc<LentFile>, MemoryError> {
         let mut files = self.files();
-        match &files.system {
+        let (kept, make): (_, fn(&Memory) -> _) = match access {
+            ClientAccess::ReadWrite => (&mut files.system, LentFile::arena),
+            ClientAccess::Read => (&mut files.to_read, LentFile::arena_to_read),
+        };
+        match kept {
             Some(file) => Ok(Arc::clone(file)),
-            None => Ok(Arc::clone(files.system.insert(LentFile::arena(&self.system)?))),
+            None => Ok(Arc::clone(kept.insert(make(&self.system)?))),
         }
     }
 
@@ -104,12 +110,14 @@ impl ProcessArenas {
     /// Whether the process may have a file: it is no arena, or one of its own.
     pub fn may_have(&self, file: &Arc<LentFile>) -> bool {
         let files = self.files();
-        let mut own = files.system.iter().chain(files.local.iter().map(|(_, file)| file));
+        let system = files.system.iter().chain(&files.to_read);
+        let mut own = system.chain(files.local.iter().map(|(_, file)| file));
         !file.is_arena() || own.any(|known| Arc::ptr_eq(known, file))
     }
 
     fn are_lost(&self) -> bool {
-        self.files().system.as_ref().is_some_and(|file| file.is_lost())
+        let files = self.files();
+        files.system.iter().chain(&files.to_read).any(|file| file.is_lost())
     }
 }
 

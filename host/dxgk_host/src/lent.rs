@@ -62,12 +62,11 @@ impl ClientMemory for Lender {
     fn begins(&self, viewers: Viewers, place: CpuPlace, runs: &[PageRun], access: ClientAccess) -> bool {
         let (memory, runs) = self.find(place, runs);
         let arenas = match viewers {
-            Viewers::One(process) if access == ClientAccess::ReadWrite => self.arenas.of(process),
-            // Seals are of a whole file: pages that a process may only read lie in others.
-            Viewers::One(_) | Viewers::Several => None,
+            Viewers::One(process) => self.arenas.of(process),
+            Viewers::Several => None,
         };
         // Pages that cannot be lent lie in no file: a failure leaves none of them in an old one.
-        let lent = match arenas.map(|arenas| arenas.system()) {
+        let lent = match arenas.map(|arenas| arenas.system(access)) {
             Some(arena) => arena.and_then(|arena| memory.lend_from(&arena, &runs)).is_ok(),
             None => memory.lend(&runs, access).is_ok(),
         };

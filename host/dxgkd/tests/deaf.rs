@@ -318,20 +318,22 @@ fn who_says_where_it_has_its_mappings_is_not_asked_to_hold_its_stores() {
     };
     let range = AddressRange::reserve(BYTES).expect("stores are held here");
     // Carries out the daemon's messages about the mapping. None asks to hold stores.
-    let arenas: RefCell<Vec<Arc<Memory>>> = RefCell::default();
+    let arenas: RefCell<Vec<Option<Arc<Memory>>>> = RefCell::default();
     let until = |what: &dyn Fn(&Push) -> bool| {
         loop {
             let (push, files) = deaf.hear_with_files().expect("it is not ended");
             assert!(!matches!(push, Push::Protected(_)), "it was asked");
-            if let Push::Arena { file_bytes } = push {
+            if let Push::Arena { file_bytes, writable } = push {
                 let arena = files.into_iter().next().expect("it comes with its file");
-                arenas.borrow_mut().push(Memory::from_file(arena, file_bytes).expect("a file"));
+                // Words that it only reads are no part of what it has locked.
+                let mapped = writable.then(|| Memory::from_file(arena, file_bytes).expect("a file"));
+                arenas.borrow_mut().push(mapped);
             } else if let Push::Shows { pieces, .. } = &push {
                 assert!(files.is_empty(), "all that it has is in arenas");
                 let arenas = arenas.borrow();
                 let part = |piece: &PieceOf| {
                     let FileOf::Arena(number) = piece.file else { panic!("{piece:?}") };
-                    (&*arenas[number as usize], piece.offset, piece.bytes)
+                    (&**arenas[number as usize].as_ref().expect("one that it may write"), piece.offset, piece.bytes)
                 };
                 range.show(pieces.iter().map(part)).expect("a mapping");
             }

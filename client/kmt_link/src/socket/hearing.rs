@@ -36,7 +36,7 @@ struct Heard {
     given_up: Option<String>,
     pages: BTreeMap<u64, Page>,
     /// The files that hold this process's memory, in the order in which they came.
-    arenas: Vec<Arc<Memory>>,
+    arenas: Vec<Arena>,
     mappings: BTreeMap<MappingId, Arc<CpuMapping>>,
     /// Those that have come since the kernel was told where such are.
     placed: Vec<Placed>,
@@ -47,6 +47,13 @@ struct Heard {
     /// Parts of a change whose end has not been heard.
     parts: Vec<Piece>,
     notifications: VecDeque<Notification>,
+}
+
+/// A file that holds memory of this process, mapped whole.
+#[derive(Debug)]
+enum Arena {
+    ReadOnly(ReadOnlyMemory),
+    Writable(Arc<Memory>),
 }
 
 /// A page of words, and where in what was received it begins.
@@ -119,13 +126,13 @@ impl Hearing {
     ) -> Result<Option<MappingId>, PacketError> {
         let mut heard = self.heard();
         match push {
-            Push::Arena { file_bytes } => {
-                heard.keep_arena(only(files), file_bytes)?;
+            Push::Arena { file_bytes, writable } => {
+                heard.keep_arena(only(files), file_bytes, writable)?;
                 Ok(None)
             }
             Push::Page { page, file: FileOf::Arena(number), offset, .. } => {
-                let arena = heard.arena(number, offset, PAGE_BYTES)?;
-                heard.pages.insert(page, Page::Writable(arena, offset));
+                let page_of = heard.page_of_arena(number, offset)?;
+                heard.pages.insert(page, page_of);
                 Ok(None)
             }
             Push::Page { page, file: FileOf::Message(_), file_bytes, offset, writable } => {
@@ -243,19 +250,30 @@ fn show(
 
 impl Heard {
     /// An arena of the process has come.
-    fn keep_arena(&mut self, came: Option<OwnedFd>, file_bytes: u64) -> Result<(), PacketError> {
+    fn keep_arena(&mut self, came: Option<OwnedFd>, file_bytes: u64, writable: bool) -> Result<(), PacketError> {
         let file = came.ok_or(PacketError::Malformed("an arena without exactly one descriptor, its file"))?;
         if self.arenas.len() == ARENAS_MAX {
             return Err(PacketError::Malformed("more arenas than any kernel has for a process"));
         }
-        self.arenas.push(Memory::from_file(file, file_bytes)?);
+        self.arenas.push(match writable {
+            true => Arena::Writable(Memory::from_file(file, file_bytes)?),
+            false => Arena::ReadOnly(ReadOnlyMemory::from_file(file, file_bytes)?),
+        });
         Ok(())
     }
 
-    /// An arena that has these bytes.
-    fn arena(&self, number: u32, offset: u64, bytes: u64) -> Result<Arc<Memory>, PacketError> {
-        let known = self.arenas.get(number as usize).filter(|arena| arena.contains(offset, bytes));
-        known.map(Arc::clone).ok_or(PacketError::Malformed("a page of no arena"))
+    /// A page of words in an arena.
+    fn page_of_arena(&self, number: u32, offset: u64) -> Result<Page, PacketError> {
+        let end = offset.checked_add(PAGE_BYTES);
+        match (self.arenas.get(number as usize), end) {
+            (Some(Arena::ReadOnly(memory)), Some(end)) if end <= memory.bytes() => {
+                Ok(Page::ReadOnly(memory.clone(), offset))
+            }
+            (Some(Arena::Writable(memory)), Some(end)) if end <= memory.bytes() => {
+                Ok(Page::Writable(Arc::clone(memory), offset))
+            }
+            _ => Err(PacketError::Malformed("a page of no arena")),
+        }
     }
 }
 
@@ -275,7 +293,7 @@ fn only(files: Vec<OwnedFd>) -> Option<OwnedFd> {
 
 /// The parts that a message shows, each of an arena or of one of the files that came with it.
 fn parts_of(
-    arenas: &[Arc<Memory>],
+    arenas: &[Arena],
     files: Vec<OwnedFd>,
     sizes: &[u64],
     pieces: Vec<PieceOf>,
@@ -288,7 +306,10 @@ fn parts_of(
     let part = |PieceOf { file, offset, bytes }| {
         let known = match file {
             FileOf::Message(place) => memories.get(place as usize),
-            FileOf::Arena(number) => arenas.get(number as usize),
+            FileOf::Arena(number) => match arenas.get(number as usize) {
+                Some(Arena::Writable(memory)) => Some(memory),
+                Some(Arena::ReadOnly(_)) | None => None,
+            },
         };
         let memory = known.filter(|memory| memory.contains(offset, bytes));
         let memory = memory.ok_or(PacketError::Malformed("a part of no file"))?;

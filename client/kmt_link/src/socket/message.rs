@@ -143,6 +143,8 @@ pub enum Push {
     Arena {
         /// Bytes of the file.
         file_bytes: u64,
+        /// The process may write there, too.
+        writable: bool,
     },
     /// The process may map a page of words of system memory.
     Page {

@@ -2,11 +2,12 @@
 //! memory to clients makes them, one process at a time; this file does not know processes.
 //!
 //! Pages that only one process maps need no file of their own: that process may see all of them. So its descriptor costs one, and not
-//! one for each allocation. Two kinds:
+//! one for each allocation. Three kinds:
 //!
 //! | arena | a page of the memory lies | for |
 //! |---|---|---|
 //! | [`LentFile::arena`] | at its own offset | fresh pages ([`Memory::lend_from`]) |
+//! | [`LentFile::arena_to_read`] | at its own offset | fresh pages that the process may not write |
 //! | [`LentFile::arena_of_content`] | wherever there is room | pages lent with what they hold ([`Memory::lend_content`]) |
 //!
 //! Where pages have their own offsets no list of free ones is needed, and neighbours in the memory are neighbours in the file: the
@@ -20,6 +21,9 @@
 //! - **A page of an arena is that process's, lent or not.** The process may store where no page is lent, and finds its own stores there.
 //!   The memory shows nothing of that: it shows pages of an arena where they are lent, after it has cleared them. So what a process
 //!   stores too early or too late changes the content of its own pages, and of no other's.
+//! - **Read means read.** What a process may only read lies in an arena that takes no mapping for stores, no write and no hole any more,
+//!   whatever its descriptor is opened as; our own mappings are copies of one that is older than that. So pages keep their memory until the
+//!   arena goes, and are cleared before they are lent again.
 //! - **It is as large as it will ever be.** Pages that were never touched, and those that are lent no more, hold no memory.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,6 +49,19 @@ impl LentFile {
         arena(memory.bytes(), Use::Arena)
     }
 
+    /// An arena of pages of a memory, each at its own offset, that its process may only read.
+    ///
+    /// # Errors
+    /// When the operating system gives no descriptor, or no addresses.
+    pub fn arena_to_read(memory: &Memory) -> Result<Arc<LentFile>, MemoryError> {
+        let bytes = memory.bytes();
+        let made = LentFile::of_use(bytes, ClientAccess::Read, Use::Arena).and_then(|mut file| {
+            file.used = Use::ArenaToRead(Memory::part_of(&file.file, 0, bytes)?);
+            file.seal().map(|()| Arc::new(file))
+        });
+        made.map_err(|source| MemoryError { bytes, source })
+    }
+
     /// An arena of pages of a memory that are lent with their content.
     ///
     /// # Errors
@@ -56,12 +73,12 @@ impl LentFile {
 
     /// Whether each page of a memory has its own place in it.
     pub(super) fn has_places(&self) -> bool {
-        matches!(self.used, Use::Arena)
+        matches!(self.used, Use::Arena | Use::ArenaToRead(_))
     }
 
     /// Whether it is an arena: only its process may have it.
     pub fn is_arena(&self) -> bool {
-        matches!(self.used, Use::Arena | Use::ArenaOfContent(_))
+        matches!(self.used, Use::Arena | Use::ArenaToRead(_) | Use::ArenaOfContent(_))
     }
 
     /// Room for content, as (offset, bytes).
@@ -106,12 +123,16 @@ impl Memory {
             return Err(refused(Errno::NOMEM));
         }
         for &(offset, bytes) in runs {
-            // The process may have stored there when it was lent something else, or nothing.
-            let cleared = fallocate(&arena.file, HOLE, offset, bytes);
-            let mapped = cleared.and_then(|()| {
-                forget(self.cut_lent(offset, bytes));
-                self.map_file(offset, bytes, &arena.file, offset)
-            });
+            forget(self.cut_lent(offset, bytes));
+            let mapped = match &arena.used {
+                Use::ArenaToRead(whole) => {
+                    whole.fill(offset, bytes, 0);
+                    self.map_again(offset, bytes, whole)
+                }
+                // The process may have stored there when it was lent something else, or nothing.
+                _ => fallocate(&arena.file, HOLE, offset, bytes)
+                    .and_then(|()| self.map_file(offset, bytes, &arena.file, offset)),
+            };
             if let Err(source) = mapped {
                 // PANIC: going on would show the process the content of the pages' next owner.
                 self.map_own(offset, bytes).expect("a mapping of ours in place of another");

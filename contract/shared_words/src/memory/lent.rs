@@ -261,6 +261,16 @@ impl Memory {
         self.map(offset, bytes, file, at, MapFlags::empty())
     }
 
+    /// Shows pages of another mapping here, too, at the same offset: of a file that takes no new mapping for stores any more.
+    pub(super) fn map_again(&self, offset: u64, bytes: u64, whole: &Memory) -> rustix::io::Result<()> {
+        assert!(whole.contains(offset, bytes), "pages of the whole");
+        let (from, to, length) = (whole.at(offset).cast(), self.at(offset).cast(), bytes as usize);
+        // SAFETY: as in `map` for the target. An old size of 0 leaves the source, which is a shared mapping, where it is; it lives longer
+        // than the call. The length fits because it is within a mapping.
+        unsafe { rustix::mm::mremap_fixed(from, 0, length, rustix::mm::MremapFlags::MAYMOVE, to) }?;
+        Ok(())
+    }
+
     /// The same for pages that the file has all of: they are there at once, and not with the first touch of each.
     pub(super) fn map_filled(&self, offset: u64, bytes: u64, file: impl AsFd, at: u64) -> rustix::io::Result<()> {
         self.map(offset, bytes, file, at, MapFlags::POPULATE)

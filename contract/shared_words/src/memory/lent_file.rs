@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 
+use super::Memory;
 use super::extents::Extents;
 
 /// Takes pages out of a file, which has zeros there then.
@@ -41,6 +42,8 @@ pub(super) enum Use {
     Given,
     /// Pages of one process, each at its own offset.
     Arena,
+    /// The same of pages that the process may only read. Mapped whole before it was sealed: it takes no other mapping for stores.
+    ArenaToRead(Memory),
     /// Pages of one process, with their content, and where there is room.
     ArenaOfContent(Mutex<Extents>),
 }

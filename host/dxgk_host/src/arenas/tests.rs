@@ -31,10 +31,14 @@ fn an_arena_is_its_process_s_and_no_other_s() {
         arenas.process_comes(process, Arc::new(Heard::default()), &system);
     }
     let of_one = arenas.of(one).expect("it has come");
-    let files = [of_one.system(), of_one.local(&local)].map(|file| file.expect("a descriptor"));
-    assert_eq!(files.each_ref().map(|file| file.bytes() >= 4 * 4096), [true; 2]);
-    assert!(Arc::ptr_eq(&files[0], &of_one.system().expect("the same")));
-    assert!(Arc::ptr_eq(&files[1], &of_one.local(&local).expect("the same")));
+    let made = || {
+        let [written, read] = [ClientAccess::ReadWrite, ClientAccess::Read].map(|access| of_one.system(access));
+        [written, read, of_one.local(&local)].map(|file| file.expect("a descriptor"))
+    };
+    let (files, again) = (made(), made());
+    let accesses = [ClientAccess::ReadWrite, ClientAccess::Read, ClientAccess::ReadWrite];
+    assert_eq!(files.each_ref().map(|file| file.access()), accesses);
+    assert!(files.iter().zip(&again).all(|(file, again)| Arc::ptr_eq(file, again)), "each is made once");
     for file in &files {
         assert_eq!([one, other, ProcessId(3)].map(|process| arenas.may_have(process, file)), [true, false, false]);
     }

@@ -294,6 +294,7 @@ fn without(parts: &[Part], others: &[Part]) -> Vec<Part> {
 
 #[cfg(test)]
 mod tests {
+    use shared_words::ClientAccess;
     use wddm_types::ProcessId;
 
     use super::*;
@@ -319,7 +320,9 @@ mod tests {
             arenas.process_comes(ProcessId(number), Arc::new(Heard::default()), &system);
             arenas.of(ProcessId(number)).expect("it has come")
         });
-        system.lend_from(&one.system().expect("a descriptor"), &[(4096, 2 * 4096)]).expect("a mapping");
+        system
+            .lend_from(&one.system(ClientAccess::ReadWrite).expect("a descriptor"), &[(4096, 2 * 4096)])
+            .expect("a mapping");
         let piece = |offset| [Piece { memory: Arc::clone(&system), offset, bytes: 4096 }];
         let told = files(&piece(2 * 4096), &one).expect("its own");
         assert_eq!(told.iter().map(|piece| (piece.offset, piece.bytes)).collect::<Vec<_>>(), [(2 * 4096, 4096)]);

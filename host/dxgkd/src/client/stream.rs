@@ -200,9 +200,9 @@ impl Stream {
     fn arena(&self, state: &mut StreamState, file: &Arc<LentFile>) -> FileOf {
         let known = state.arenas.iter().position(|known| Arc::ptr_eq(known, file));
         let number = known.unwrap_or_else(|| {
-            let file_bytes = file.bytes();
+            let (file_bytes, writable) = (file.bytes(), file.access() == ClientAccess::ReadWrite);
             let piece = FilePiece { file: Arc::clone(file), offset: 0, bytes: file_bytes };
-            self.push_locked(state, Push::Arena { file_bytes }, vec![piece]);
+            self.push_locked(state, Push::Arena { file_bytes, writable }, vec![piece]);
             state.arenas.push(Arc::clone(file));
             state.arenas.len() - 1
         });

@@ -21,7 +21,7 @@ use seccompiler::{
 };
 
 /// Most system calls of the filter.
-const CALLS_MAX: usize = 31;
+const CALLS_MAX: usize = 32;
 
 /// The values that a call's argument may have.
 enum Only {
@@ -29,6 +29,8 @@ enum Only {
     Any,
     /// This argument is one of these numbers.
     OneOf(u8, &'static [u64]),
+    /// This argument is another number.
+    Not(u8, u64),
     /// This argument has none of these bits.
     Without(u8, u64),
 }
@@ -63,6 +65,7 @@ const CALLS: &[Rule] = &[
     (libc::SYS_fallocate, Only::Any, "the pages of a file back"),
     (libc::SYS_pwrite64, Only::Any, "the content of pages, into the file that takes their place"),
     (libc::SYS_mmap, Only::Without(2, libc::PROT_EXEC as u64), "lent pages, stacks, the allocator; no code"),
+    (libc::SYS_mremap, Only::OneOf(1, &[0]), "pages once more, of a file that clients only read"),
     (libc::SYS_munmap, Only::Any, "the same back"),
     (libc::SYS_mprotect, Only::Without(2, libc::PROT_EXEC as u64), "guard pages, the allocator; no code"),
     (libc::SYS_brk, Only::Any, "the allocator: the C library does not understand a refusal"),
@@ -93,7 +96,7 @@ const CALLS: &[Rule] = &[
 
 /// Calls that the C library makes and that it can do without: the filter refuses them (`ENOSYS`), and the daemon lives on.
 const REFUSED: &[Rule] = &[
-    (libc::SYS_mremap, Only::Any, "the allocator copies"),
+    (libc::SYS_mremap, Only::Not(1, 0), "the allocator copies"),
     (libc::SYS_rt_sigprocmask, Only::Any, "threads have the signals of their maker"),
     (libc::SYS_madvise, Only::Any, "the daemon keeps freed memory, and uses it again"),
     (libc::SYS_openat, Only::Any, "the allocator asks otherwise how many processors there are"),
@@ -208,7 +211,8 @@ fn allowing() -> Result<SeccompFilter, SandboxError> {
     let mut rules = BTreeMap::new();
     // This filter lets the calls of `REFUSED` through: the other one refuses them.
     for (call, only, _) in CALLS.iter().chain(REFUSED) {
-        rules.insert(*call, conditions(only)?);
+        // A call of both lists is one of them for some arguments, and of the other for all others.
+        rules.entry(*call).or_insert_with(Vec::new).extend(conditions(only)?);
     }
     let arch = std::env::consts::ARCH.try_into()?;
     Ok(SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, arch)?)
@@ -223,6 +227,7 @@ fn conditions(only: &Only) -> Result<Vec<SeccompRule>, SandboxError> {
     match *only {
         Only::Any => Ok(Vec::new()),
         Only::OneOf(argument, values) => values.iter().map(|value| rule(argument, SeccompCmpOp::Eq, *value)).collect(),
+        Only::Not(argument, value) => Ok(vec![rule(argument, SeccompCmpOp::Ne, value)?]),
         Only::Without(argument, bits) => Ok(vec![rule(argument, SeccompCmpOp::MaskedEq(bits), 0)?]),
     }
 }

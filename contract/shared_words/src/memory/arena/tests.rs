@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, open};
 
 use super::*;
-use crate::Word;
 use crate::memory::tests::mappings_of;
+use crate::{ReadOnlyMemory, Word};
 
 const PAGE: u64 = 4096;
 
@@ -114,6 +114,42 @@ fn neighbours_are_one_run_and_one_mapping() {
     assert_eq!(memory.lent(0, 30 * PAGE).map(|parts| parts.len()), Some(1));
     memory.lend_from(&arena, &[(word(30), PAGE)]).expect("a mapping");
     assert_eq!(mappings_of(&arena), 1);
+}
+
+// spec: sync §1.4 (user CPU VA: read-only)
+#[test]
+fn what_a_process_may_only_read_it_cannot_write_by_any_descriptor() {
+    let memory = Memory::reserve_file(8 * PAGE).expect("a memory file");
+    let [written, read] =
+        [LentFile::arena(&memory), LentFile::arena_to_read(&memory)].map(|made| made.expect("a descriptor"));
+    assert!(read.is_arena() && read.access() == ClientAccess::Read);
+    memory.lend_from(&written, &[(word(2), PAGE)]).expect("a mapping");
+    memory.lend_from(&read, &[(word(1), PAGE), (word(3), 2 * PAGE)]).expect("mappings after the seal");
+    let received: OwnedFd = read.as_fd().try_clone_to_owned().expect("another descriptor");
+    let view = ReadOnlyMemory::from_file(received, read.bytes()).expect("it maps what it was handed");
+    for page in [1, 3, 4] {
+        assert_eq!(memory.scan_words(word(page), 512, |_, found| found == 0), None);
+        Word::store(memory.word(word(page) + 8), 70 + page);
+        assert_eq!(view.word(word(page) + 8).load(), 70 + page, "the same page");
+    }
+    Word::store(memory.word(word(2)), 5);
+    assert_eq!(view.word(word(2)).load(), 0, "what it may write lies elsewhere");
+    let name = format!("/proc/self/fd/{}", read.as_fd().as_raw_fd());
+    let reopened = open(name, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).expect("who has it may open it again");
+    assert!(Memory::from_file(reopened.try_clone().expect("another"), read.bytes()).is_err(), "no mapping for stores");
+    assert_eq!(rustix::io::pwrite(&reopened, &[1; 8], word(1)), Err(Errno::PERM));
+    assert_eq!(fallocate(&reopened, HOLE, word(1), PAGE), Err(Errno::PERM));
+    assert_eq!([0, 16 * PAGE].map(|bytes| ftruncate(&reopened, bytes)), [Err(Errno::PERM); 2]);
+    // A page that returns is no part of the memory any more, and comes back fresh.
+    memory.take_back(word(3), PAGE).expect("a mapping");
+    Word::store(memory.word(word(3) + 8), 1);
+    assert_eq!(
+        (view.word(word(3) + 8).load(), view.word(word(4) + 8).load()),
+        (73, 74),
+        "its own old word, and its neighbour"
+    );
+    memory.lend_from(&read, &[(word(3), PAGE)]).expect("a mapping");
+    assert_eq!((view.word(word(3) + 8).load(), Word::load(memory.word(word(3) + 8))), (0, 0));
 }
 
 /// A memory whose process may have so few mappings that the rules about them come into play.
