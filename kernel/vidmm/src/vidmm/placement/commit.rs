@@ -57,7 +57,7 @@ impl<F: Copy + Eq> VidMm<F> {
                     self.vacate(id, Cause::Pressure { for_allocation: id }, batch);
                     self.enter_system(id, aperture, cause_of(id), batch);
                 }
-                Place::InPlace => {
+                Place::Outside => {
                     self.allocations[id].in_place = true;
                     self.enter_system(id, None, cause_of(id), batch);
                 }

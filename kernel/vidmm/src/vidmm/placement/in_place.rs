@@ -46,19 +46,19 @@ impl<F: Copy + Eq> VidMm<F> {
             for segment in self.foreseen.planned().iter() {
                 for id in self.chosen_in_place(device, segment, list, plan) {
                     let place = plan.places.iter_mut().find(|(planned, _)| *planned == id);
-                    place.expect("it was chosen of these").1 = Place::InPlace;
+                    place.expect("it was chosen of these").1 = Place::Outside;
                 }
             }
         }
         // What lies there already stays without a move.
         let stays = |id: AllocationId, place: Place| {
-            self.allocations[id].in_place && matches!(place, Place::InPlace | Place::System(None))
+            self.allocations[id].in_place && matches!(place, Place::Outside | Place::System(None))
         };
         plan.places.retain(|&(id, place)| !stays(id, place));
         for id in unique(list) {
             let planned = plan.places.iter().find(|(planned, _)| *planned == id);
             let allocation = &self.allocations[id];
-            if planned.map_or(allocation.in_place, |(_, place)| matches!(place, Place::InPlace)) {
+            if planned.map_or(allocation.in_place, |(_, place)| matches!(place, Place::Outside)) {
                 let read = Event::InPlace { key: key_of(id), read: allocation.pages, written: 0 };
                 self.foreseen.hear(allocation.first_segment(), read);
             }

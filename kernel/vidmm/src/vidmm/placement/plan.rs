@@ -54,7 +54,7 @@ pub(crate) enum Place {
     /// Into system memory; content that is accessed physically behind these pages of an aperture.
     System(Option<(SegmentId, PageRun)>),
     /// Into system memory, where work reads it until a list decides anew.
-    InPlace,
+    Outside,
 }
 
 /// The changes that a call will make.

@@ -80,7 +80,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
                     wanted += self.mm.allocations[id].pages - here;
                 }
                 Place::Memory(to, Some(run)) if to == segment => runs += run.count.0,
-                Place::Memory(..) | Place::System(_) | Place::InPlace => {}
+                Place::Memory(..) | Place::System(_) | Place::Outside => {}
             }
         }
         let free = (self.mm.segment(segment).free_pages() + freed).saturating_sub(runs);
