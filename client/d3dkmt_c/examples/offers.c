@@ -34,6 +34,24 @@ int main(void) {
     D3DKMT_LOCK2 lock = {.hDevice = device, .hAllocation = surface.handle};
     CHECK(!NT_SUCCESS(D3DKMTLock2(&lock)) && lock.pData == NULL);
 
+    /* How much of it the kernel can give up: nothing, unless the offer allows that, and the content lies in no segment. */
+    D3DKMT_QUERYPROCESSOFFERINFO offered = {.cbSize = sizeof offered, .DecommitUniqueness = 7, .DecommittableBytes = 7};
+    OK(D3DKMTQueryProcessOfferInfo(&offered));
+    CHECK(offered.DecommitUniqueness == 0 && offered.DecommittableBytes == 0);
+    offered.cbSize = 4;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryProcessOfferInfo(&offered));
+    SOFTGPU_ALLOCATION spare_data = softgpu_allocation(SYSTEM, CPU_VISIBLE, BYTES);
+    D3DDDI_ALLOCATIONINFO2 spare = {.pPrivateDriverData = &spare_data, .PrivateDriverDataSize = sizeof spare_data};
+    D3DKMT_CREATEALLOCATION of_spare = {.hDevice = device, .NumAllocations = 1, .pAllocationInfo2 = &spare};
+    OK(D3DKMTCreateAllocation2(&of_spare));
+    D3DKMT_OFFERALLOCATIONS give = offer;
+    give.HandleList = &spare.hAllocation;
+    give.Flags.AllowDecommit = 1;
+    OK(D3DKMTOfferAllocations(&give));
+    offered = (D3DKMT_QUERYPROCESSOFFERINFO){.cbSize = sizeof offered};
+    OK(D3DKMTQueryProcessOfferInfo(&offered));
+    CHECK(offered.DecommittableBytes == BYTES);
+
     D3DDDI_RECLAIM_RESULT result = 77;
     D3DKMT_RECLAIMALLOCATIONS2 reclaim = {
         .hPagingQueue = paging.hPagingQueue,

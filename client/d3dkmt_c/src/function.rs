@@ -87,6 +87,7 @@ macro_rules! functions {
             writes D3DKMTOpenResource2(D3DKMT_OPENRESOURCE) open_resource2;
             writes D3DKMTOpenResourceFromNtHandle(D3DKMT_OPENRESOURCEFROMNTHANDLE) open_resource_from_nt_handle;
             writes D3DKMTGetSharedResourceAdapterLuid(D3DKMT_GETSHAREDRESOURCEADAPTERLUID) get_shared_resource_adapter_luid;
+            reads D3DKMTCheckSharedResourceAccess(D3DKMT_CHECKSHAREDRESOURCEACCESS) check_shared_resource_access;
             writes D3DKMTOpenNtHandleFromName(D3DKMT_OPENNTHANDLEFROMNAME) open_nt_handle_from_name;
             // Residency.
             writes D3DKMTCreatePagingQueue(D3DKMT_CREATEPAGINGQUEUE) create_paging_queue;
@@ -96,6 +97,7 @@ macro_rules! functions {
             reads D3DKMTOfferAllocations(D3DKMT_OFFERALLOCATIONS) offer_allocations;
             writes D3DKMTReclaimAllocations2(D3DKMT_RECLAIMALLOCATIONS2) reclaim_allocations2;
             writes D3DKMTReclaimAllocations(D3DKMT_RECLAIMALLOCATIONS) reclaim_allocations;
+            writes D3DKMTQueryProcessOfferInfo(D3DKMT_QUERYPROCESSOFFERINFO) query_process_offer_info lacks "DecommitUniqueness is 0";
             writes D3DKMTRegisterTrimNotification(D3DKMT_REGISTERTRIMNOTIFICATION) register_trim_notification;
             writes D3DKMTUnregisterTrimNotification(D3DKMT_UNREGISTERTRIMNOTIFICATION) unregister_trim_notification;
             writes D3DKMTRegisterBudgetChangeNotification(D3DKMT_REGISTERBUDGETCHANGENOTIFICATION) register_budget_change_notification;

@@ -3,11 +3,12 @@
 use d3dkmt_abi::*;
 use kmt_calls::{
     Call, DeviceCall, EvictFlags, MakeResidentFlags, OfferFlags, OfferList, ReclaimResult, Refusal, Reply, Residency,
-    ResidencyCall,
+    ResidencyCall, StatisticsCall,
 };
 use wddm_types::{NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
+use crate::event::handle::process_handle;
 use crate::handle::handles;
 use crate::refusal::{expect_reply, invalid};
 
@@ -133,6 +134,20 @@ pub fn reclaim_allocations(caller: &Caller<'_>, arguments: &mut D3DKMT_RECLAIMAL
     let call = Call::Residency(ResidencyCall::ReclaimAllocations { device: RawHandle(hDevice), list, asks });
     let lost = expect_reply!(caller.process.call(call)?, Reply::Discarded(lost) => lost);
     room.write(&lost.into_iter().map(BOOL::from).collect::<Vec<_>>());
+    Ok(NtStatus::SUCCESS)
+}
+
+/// A process's content that the kernel can give up without a copy. The kernel numbers no decommitments.
+// spec: memory §5.9
+pub fn query_process_offer_info(caller: &Caller<'_>, arguments: &mut D3DKMT_QUERYPROCESSOFFERINFO) -> Answer {
+    let (given, wanted) = (arguments.cbSize as usize, size_of::<D3DKMT_QUERYPROCESSOFFERINFO>());
+    if given != wanted {
+        return Err(invalid(format!("cbSize is {given}, and the structure has {wanted} bytes; set cbSize to that")));
+    }
+    let process = process_handle(caller, arguments.hProcess)?;
+    let reply = caller.process.call(Call::Statistics(StatisticsCall::QueryProcessOfferInfo { process }))?;
+    arguments.DecommittableBytes = expect_reply!(reply, Reply::DecommittableBytes(bytes) => bytes);
+    arguments.DecommitUniqueness = 0;
     Ok(NtStatus::SUCCESS)
 }
 

@@ -4,7 +4,7 @@ use d3dkmt_abi::*;
 use kmt_calls::{
     AllocationCall, Call, OpenedResource, Refusal, Reply, ResourceInfo, ShareCall, ShareName, SyncObjectAccess,
 };
-use wddm_types::{NtStatus, RawHandle};
+use wddm_types::{NtStatus, ProcessId, RawHandle};
 
 use crate::adapter::luid_in_c;
 use crate::border::{Answer, Caller, ResultBuffer};
@@ -236,5 +236,16 @@ pub fn get_shared_resource_adapter_luid(
     let adapters = expect_reply!(reply, Reply::Adapters(adapters) => adapters);
     let (luid, _) = adapters.first().ok_or_else(|| unsuccessful("the kernel named no adapter"))?;
     arguments.AdapterLuid = luid_in_c(*luid);
+    Ok(NtStatus::SUCCESS)
+}
+
+/// A refusal is `STATUS_ACCESS_DENIED` where the process may not use the resource.
+// spec: memory §2.7
+pub fn check_shared_resource_access(caller: &Caller<'_>, arguments: &D3DKMT_CHECKSHAREDRESOURCEACCESS) -> Answer {
+    let D3DKMT_CHECKSHAREDRESOURCEACCESS { hResource, ClientPid } = *arguments;
+    caller.process.call(Call::Share(ShareCall::CheckSharedResourceAccess {
+        resource: RawHandle(hResource),
+        process: ProcessId(ClientPid),
+    }))?;
     Ok(NtStatus::SUCCESS)
 }

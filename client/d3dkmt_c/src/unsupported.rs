@@ -109,12 +109,6 @@ macro_rules! unsupported {
             "the kernel does not say which process owns a display; D3DKMTCheckVidPnExclusiveOwnership says whether one does" {
                 D3DKMTQueryVidPnExclusiveOwnership "D3DKMT_QUERYVIDPNEXCLUSIVEOWNERSHIP*";
             }
-            "the kernel does not tell how much of a process's offered content could be decommitted" {
-                D3DKMTQueryProcessOfferInfo "D3DKMT_QUERYPROCESSOFFERINFO*";
-            }
-            "the kernel lets a process at a shared resource by the handle that the process has, and keeps no list of processes" {
-                D3DKMTCheckSharedResourceAccess "CONST D3DKMT_CHECKSHAREDRESOURCEACCESS*";
-            }
         }
     };
 }

@@ -157,4 +157,11 @@ layout! {
         24 pDiscarded: *mut BOOL = "out, optional: an array: TRUE where the content is lost; NULL: no answer is wanted",
         32 NumAllocations: UINT = "in: entries of the array that is given, and of pDiscarded",
     }
+
+    structure D3DKMT_QUERYPROCESSOFFERINFO { 32;
+        0 cbSize: UINT = "in: 32, the bytes of the structure",
+        8 hProcess: HANDLE = "in, optional: a process of OpenWddmOpenProcess; NULL or (HANDLE)-1: the caller",
+        16 DecommitUniqueness: UINT64 = "out: 0: the kernel numbers no decommitments",
+        24 DecommittableBytes: UINT64 = "out: bytes of content offered with AllowDecommit whose backing store the kernel can give up now",
+    }
 }

@@ -82,7 +82,7 @@ layout! {
     }
 
     structure D3DKMT_CHECKSHAREDRESOURCEACCESS { 8;
-        0 hResource: D3DKMT_HANDLE = "in: the resource; each call is STATUS_NOT_SUPPORTED",
-        4 ClientPid: UINT = "in: the process; each call is STATUS_NOT_SUPPORTED",
+        0 hResource: D3DKMT_HANDLE = "in: a shared resource of the caller, or a global handle of a resource",
+        4 ClientPid: UINT = "in: the number of the process in question, as D3DKMTEnumProcesses tells",
     }
 }

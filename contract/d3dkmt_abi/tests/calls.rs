@@ -26,6 +26,7 @@ fn calls_are_laid_out_as_published() {
             PresentHistoryToken pPresentRegions Anonymous2 Duration BroadcastSrcAllocation BroadcastDstAllocation
             PrivateDriverDataSize pPrivateDriverData bOptimizeForComposition },
         D3DKMT_PRESENTHISTORYTOKEN { Model TokenSize CompositionBindingId Token },
+        D3DKMT_QUERYPROCESSOFFERINFO { cbSize hProcess DecommitUniqueness DecommittableBytes },
         D3DKMT_RECLAIMALLOCATIONS { hDevice pResources HandleList pDiscarded NumAllocations },
         D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY { hContext Priority },
         D3DKMT_SETDISPLAYMODE { hDevice hPrimaryAllocation ScanLineOrdering DisplayOrientation

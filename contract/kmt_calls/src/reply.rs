@@ -112,6 +112,8 @@ pub enum Reply {
     Processes(Vec<ProcessId>),
     /// What the operating system says of a process, if the embedding program has said it.
     ProcessIdentity(Option<ProcessIdentity>),
+    /// Bytes of a process's offered content whose backing store the kernel can give up now.
+    DecommittableBytes(u64),
     /// All figures of an adapter.
     Statistics(Box<AdapterStatistics>),
     /// The clocks of a node and of the kernel.

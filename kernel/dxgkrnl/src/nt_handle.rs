@@ -164,6 +164,17 @@ impl NtHandles {
         token
     }
 
+    /// Whether a process has a handle of a resource, alone or with its keyed mutex.
+    pub fn has_resource(&self, process: ProcessId, on: AdapterIndex, wanted: ResourceBodyNumber) -> bool {
+        let held = self.held.get(&process).into_iter().flatten();
+        held.filter_map(|token| self.open.get(token)).any(|handle| match handle.object {
+            Shared::Resource { adapter, body } | Shared::ResourceSet { adapter, body, .. } => {
+                (adapter, body) == (on, wanted)
+            }
+            _ => false,
+        })
+    }
+
     /// How many a process has to close.
     pub fn held_by(&self, process: ProcessId) -> u64 {
         self.held.get(&process).map_or(0, |held| held.len() as u64)

@@ -121,6 +121,17 @@ static void of_resource(D3DKMT_HANDLE device) {
         .Flags = {.CreateResource = 1, .CreateShared = 1, .NtSecuritySharing = 1},
     };
     OK(D3DKMTCreateAllocation2(&create));
+    /* This process has it; a process that the kernel does not know is refused, and so is a handle of no resource. */
+    ULONG ids[8];
+    D3DKMT_ENUMPROCESSES processes = {.AdapterLuid = where.AdapterLuid, .pBuffer = ids, .BufferCount = 8};
+    OK(D3DKMTEnumProcesses(&processes));
+    CHECK(processes.BufferCount >= 1);
+    D3DKMT_CHECKSHAREDRESOURCEACCESS access = {.hResource = create.hResource, .ClientPid = ids[0]};
+    D3DKMT_CHECKSHAREDRESOURCEACCESS unknown = {.hResource = create.hResource, .ClientPid = 4711};
+    D3DKMT_CHECKSHAREDRESOURCEACCESS wrong = {.hResource = device, .ClientPid = ids[0]};
+    OK(D3DKMTCheckSharedResourceAccess(&access));
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTCheckSharedResourceAccess(&unknown));
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTCheckSharedResourceAccess(&wrong));
     D3DKMT_GETSHAREDRESOURCEADAPTERLUID by_handle = {0};
     OK(D3DKMTShareObjects(1, &create.hResource, NULL, D3DDDI_SYNC_OBJECT_ALL_ACCESS, &by_handle.hNtHandle));
     OK(D3DKMTGetSharedResourceAdapterLuid(&by_handle));

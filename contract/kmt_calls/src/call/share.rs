@@ -1,7 +1,7 @@
 //! Calls on NT handles and names of shared objects (memory §2.7, sync §2.2).
 
 use serde::{Deserialize, Serialize};
-use wddm_types::RawHandle;
+use wddm_types::{ProcessId, RawHandle};
 
 use crate::allocation::ShareName;
 use crate::sync_object::SyncObjectAccess;
@@ -33,6 +33,13 @@ pub enum ShareCall {
         /// The resource.
         share: ShareName,
     },
+    /// `D3DKMTCheckSharedResourceAccess`: a process may use a shared resource, or the call is refused with ACCESS_DENIED.
+    CheckSharedResourceAccess {
+        /// The caller's resource, or a global handle of a resource.
+        resource: RawHandle,
+        /// `ClientPid`: the kernel's number of the process.
+        process: ProcessId,
+    },
     /// An NT handle of its own, for a process that was told the token of another's → `NtHandle`. It names the same object, with the same
     /// access, and keeps it like every other.
     TakeNtHandle {
@@ -54,6 +61,7 @@ impl ShareCall {
             ShareCall::OpenNtHandleFromName { sync_object: true, .. } => "OpenSyncObjectNtHandleFromName",
             ShareCall::OpenNtHandleFromName { .. } => "OpenNtHandleFromName",
             ShareCall::GetSharedResourceAdapterLuid { .. } => "GetSharedResourceAdapterLuid",
+            ShareCall::CheckSharedResourceAccess { .. } => "CheckSharedResourceAccess",
             ShareCall::TakeNtHandle { .. } => "TakeNtHandle",
             ShareCall::CloseNtHandle { .. } => "CloseHandle",
         }

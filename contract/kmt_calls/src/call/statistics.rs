@@ -36,6 +36,11 @@ pub enum StatisticsCall {
         /// A handle of a process that may be queried; 0: the calling one.
         process: u64,
     },
+    /// `D3DKMTQueryProcessOfferInfo` → `DecommittableBytes`, of all adapters together.
+    QueryProcessOfferInfo {
+        /// A handle of a process that may be queried; 0: the calling one.
+        process: u64,
+    },
     /// `D3DKMTQueryClockCalibration` → `ClockCalibration`.
     QueryClockCalibration {
         /// The adapter.
@@ -56,6 +61,7 @@ impl StatisticsCall {
             StatisticsCall::OpenProcess { .. } => "OpenProcess",
             StatisticsCall::GetProcessId { .. } => "GetProcessId",
             StatisticsCall::QueryProcessIdentity { .. } => "QueryProcessIdentity",
+            StatisticsCall::QueryProcessOfferInfo { .. } => "QueryProcessOfferInfo",
             StatisticsCall::QueryClockCalibration { .. } => "QueryClockCalibration",
         }
     }

@@ -5,7 +5,7 @@ use ddi::{KmdAllocation, KmdOpenAllocation, OpenAllocationFlags, OpenAllocationI
 use events::Event;
 use kmt_calls::{CreatedAllocation, Refusal, ResourceInfo};
 use vidmm::AllocationId;
-use wddm_types::RawHandle;
+use wddm_types::{ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::allocations::{Allocation, Renaming};
@@ -36,6 +36,24 @@ impl Adapter {
     /// `D3DKMTShareObjects` of a resource: the body that an NT handle may name.
     pub fn may_share_resource(&self, resource: ResourceNumber) -> Result<ResourceBodyNumber, Refusal> {
         self.memory.allocations.may_share(resource)
+    }
+
+    /// The body of a device's resource.
+    pub fn body_of_resource(&self, resource: ResourceNumber) -> ResourceBodyNumber {
+        self.memory.allocations.resource(resource).body
+    }
+
+    /// Whether NT handles name a resource; else it has a global handle.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER`: the resource is not shared, or is gone.
+    pub fn is_shared_by_nt_handle(&self, body: ResourceBodyNumber) -> Result<bool, Refusal> {
+        self.memory.allocations.is_shared_by_nt_handle(body)
+    }
+
+    /// Whether a device of a process has a resource, as its creator or because it has opened it.
+    pub fn has_opened(&self, process: ProcessId, body: ResourceBodyNumber) -> bool {
+        self.memory.allocations.devices_with(body).any(|device| self.owners.process_of(device) == process)
     }
 
     /// `D3DKMTQueryResourceInfo`.

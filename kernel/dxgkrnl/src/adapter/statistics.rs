@@ -58,6 +58,15 @@ impl Adapter {
         process != ProcessId::SYSTEM && self.owners.has_process(process)
     }
 
+    /// `D3DKMTQueryProcessOfferInfo`: the memory manager's figure of a process; 0 for a process without a device here.
+    // spec: memory §5.9
+    pub fn decommittable_bytes(&self, process: ProcessId) -> u64 {
+        match self.owners.has_process(process) {
+            true => self.vidmm.decommittable_bytes(self.owners.space_of(process)),
+            false => 0,
+        }
+    }
+
     /// `D3DKMTQueryClockCalibration`: both clocks now. A device without power has none that runs.
     ///
     /// # Errors

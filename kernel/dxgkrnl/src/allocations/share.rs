@@ -5,7 +5,7 @@ use kmt_calls::{Refusal, ResourceInfo};
 use wddm_types::ProcessId;
 
 use super::Allocations;
-use crate::number::{AllocationNumber, ResourceBodyNumber, ResourceNumber};
+use crate::number::{AllocationNumber, DeviceNumber, ResourceBodyNumber, ResourceNumber};
 use crate::refusal::{access_denied, invalid};
 
 impl Allocations {
@@ -22,6 +22,23 @@ impl Allocations {
             return Err(invalid("the resource was not created with NtSecuritySharing"));
         }
         Ok(self.resources[resource].body)
+    }
+
+    /// Whether NT handles name a resource; else it has a global handle.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER`: the resource is not shared, or is gone.
+    // spec: memory §2.7
+    pub fn is_shared_by_nt_handle(&self, number: ResourceBodyNumber) -> Result<bool, Refusal> {
+        match self.whole(number)? {
+            body if body.shared => Ok(body.by_nt_handle),
+            _ => Err(invalid("the resource is not shared: create it with CreateShared")),
+        }
+    }
+
+    /// The devices that have a resource and have not destroyed it.
+    pub fn devices_with(&self, body: ResourceBodyNumber) -> impl Iterator<Item = DeviceNumber> + '_ {
+        self.resources.iter().filter(move |(_, resource)| resource.body == body).map(|(_, resource)| resource.device)
     }
 
     /// `D3DKMTQueryResourceInfo`.

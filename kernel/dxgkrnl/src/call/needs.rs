@@ -159,7 +159,7 @@ fn of_share(call: &ShareCall) -> Needs {
         ShareCall::ShareObjects { .. } | ShareCall::OpenNtHandleFromName { .. } | ShareCall::TakeNtHandle { .. } => {
             Needs::handles(1)
         }
-        ShareCall::GetSharedResourceAdapterLuid { .. } => Needs::NOTHING,
+        ShareCall::GetSharedResourceAdapterLuid { .. } | ShareCall::CheckSharedResourceAccess { .. } => Needs::NOTHING,
         ShareCall::CloseNtHandle { .. } => Needs::SOMETHING,
     }
 }
@@ -272,6 +272,7 @@ fn of_statistics(call: &StatisticsCall) -> Needs {
         | StatisticsCall::QueryStatistics { .. }
         | StatisticsCall::GetProcessId { .. }
         | StatisticsCall::QueryProcessIdentity { .. }
+        | StatisticsCall::QueryProcessOfferInfo { .. }
         | StatisticsCall::QueryClockCalibration { .. } => Needs::SOMETHING,
     }
 }

@@ -2,7 +2,7 @@
 //! synchronization object by one. Resources are opened where resources are.
 
 use kmt_calls::{OpenSyncObjectRequest, Refusal, Reply, ShareCall, ShareName, SyncObjectAccess};
-use wddm_types::{AdapterIndex, GpuVa, RawHandle};
+use wddm_types::{AdapterIndex, GpuVa, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::adapter::Opened;
@@ -18,7 +18,7 @@ use crate::number::{
     SyncObjectNumber,
 };
 use crate::object::Object;
-use crate::refusal::{invalid, not_supported};
+use crate::refusal::{access_denied, invalid, not_supported};
 use crate::store::ObjectNumber;
 
 impl Turn<'_> {
@@ -37,6 +37,7 @@ impl Turn<'_> {
                 let found = found.ok_or_else(|| invalid(format!("{share:?} names no shared resource")))?;
                 done(Reply::Adapters(vec![(found.luid(), found.name().to_owned())]))
             }
+            ShareCall::CheckSharedResourceAccess { resource, process } => self.check_access(resource, process),
             ShareCall::TakeNtHandle { handle } => {
                 let (object, name) = self.nt_handles.handed_over(NtHandleNumber::from_raw(handle))?;
                 self.name_again(object)?;
@@ -167,6 +168,34 @@ impl Turn<'_> {
             self.unname(cx, object);
         }
         token
+    }
+
+    /// `D3DKMTCheckSharedResourceAccess`. Every process that the kernel knows may open what has a global handle; a resource that NT handles
+    /// name is for the processes that have opened it or have an NT handle of it.
+    // spec: memory §2.7
+    fn check_access(&self, resource: RawHandle, process: ProcessId) -> Result<Answer, Refusal> {
+        let (index, body) = match self.globals.get(resource) {
+            Some(Global::Resource { adapter, body }) => (adapter, body),
+            _ => {
+                let (adapter, number) = self.any_resource(resource)?;
+                (adapter, self.adapters[adapter.0 as usize].body_of_resource(number))
+            }
+        };
+        let adapter = &self.adapters[index.0 as usize];
+        let by_nt_handle = adapter.is_shared_by_nt_handle(body)?;
+        if adapter.has_opened(process, body) || self.nt_handles.has_resource(process, index, body) {
+            return done(Reply::Done);
+        }
+        let number = process.0;
+        if process != self.from && !self.adapters.iter().any(|adapter| adapter.knows(process)) {
+            return Err(invalid(format!("no adapter knows process {number}; D3DKMTEnumProcesses tells the numbers")));
+        }
+        match by_nt_handle {
+            false => done(Reply::Done),
+            true => Err(access_denied(format!(
+                "process {number} has neither opened {resource} nor an NT handle of it; share one with it"
+            ))),
+        }
     }
 
     pub(super) fn unname(&mut self, cx: &mut Cx<'_>, object: Shared) {

@@ -48,6 +48,12 @@ impl Turn<'_> {
                 let named = self.nt_handles.process(self.from, handle, ProcessAccess::QUERY_INFORMATION)?;
                 done(Reply::ProcessIdentity(self.identities.get(&named).cloned()))
             }
+            StatisticsCall::QueryProcessOfferInfo { process } => {
+                let handle = NtHandleNumber::from_raw(process);
+                let named = self.nt_handles.process(self.from, handle, ProcessAccess::QUERY_INFORMATION)?;
+                let theirs = self.adapters.iter().map(|adapter| adapter.decommittable_bytes(named));
+                done(Reply::DecommittableBytes(theirs.sum()))
+            }
             StatisticsCall::QueryClockCalibration { adapter, node, physical_adapter } => {
                 let index = self.adapter(adapter)?;
                 if physical_adapter != 0 {

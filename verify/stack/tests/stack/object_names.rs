@@ -9,7 +9,7 @@ use kmt_calls::{
     SyncObjectKind, SyncObjectRequest,
 };
 use kmt_link::Link;
-use wddm_types::{NtStatus, RawHandle};
+use wddm_types::{NtStatus, ProcessId, RawHandle};
 
 use stack::world::{MIB, VIRTUAL, host, host_of_several};
 
@@ -233,5 +233,56 @@ fn who_may_not_share_gives_no_name() {
     for wrong in ["", &"x".repeat(32_768)] {
         assert_eq!(ours.share(shared, A::ALL_ACCESS, wrong), Err(NtStatus::INVALID_PARAMETER));
     }
+    host.check_invariants().unwrap();
+}
+
+// spec: memory §2.7
+#[test]
+fn the_kernel_says_which_process_may_use_a_shared_resource() {
+    let host = host(VIRTUAL, MIB);
+    let [ours, theirs, strangers] = [(); 3].map(|()| Process::new(&host));
+    let create = |flags| {
+        let resource = ResourceRequest { flags, ..ResourceRequest::default() };
+        let call = AllocationCall::CreateAllocation { device: ours.device, allocations: Vec::new(), resource };
+        match ours.link.call(Call::Allocation(call)) {
+            Ok(Reply::Allocations(created)) => created,
+            other => panic!("{other:?}"),
+        }
+    };
+    let check = |from: &Process, resource: RawHandle, process| {
+        let call = Call::Share(ShareCall::CheckSharedResourceAccess { resource, process });
+        from.link.call(call).map_or_else(|refusal| refusal.status, |_| NtStatus::SUCCESS)
+    };
+    let [our_id, their_id, strange_id] = [&ours, &theirs, &strangers].map(|process| process.link.process());
+    let (alone, shared) = (CreateAllocationFlags::CREATE_RESOURCE, CreateAllocationFlags::CREATE_SHARED);
+    let (invalid, denied) = (NtStatus::INVALID_PARAMETER, NtStatus::ACCESS_DENIED);
+
+    let by_nt_handle = create(alone | shared | CreateAllocationFlags::NT_SECURITY_SHARING).resource;
+    assert_eq!(check(&ours, by_nt_handle, our_id), NtStatus::SUCCESS, "its creator");
+    assert_eq!(check(&ours, by_nt_handle, their_id), denied);
+    let token = ours.share(by_nt_handle, A::empty(), "memory").unwrap();
+    assert_eq!(check(&ours, by_nt_handle, their_id), denied, "a name that it did not open");
+    let found = theirs.open_resource("memory", GENERIC_ALL).unwrap();
+    assert_eq!(check(&ours, by_nt_handle, their_id), NtStatus::SUCCESS, "an NT handle of it");
+    let share = ShareName::NtHandle(found);
+    let open = AllocationCall::OpenResource { device: theirs.device, share, keyed_mutex_data: Vec::new() };
+    let Ok(Reply::OpenedResource(opened)) = theirs.link.call(Call::Allocation(open)) else { panic!() };
+    theirs.close(found);
+    assert_eq!(check(&ours, by_nt_handle, their_id), NtStatus::SUCCESS, "it has opened it");
+    assert_eq!(check(&theirs, opened.resource, our_id), NtStatus::SUCCESS, "by the name that it has there");
+    assert_eq!(check(&ours, by_nt_handle, strange_id), denied);
+    assert_eq!(check(&ours, by_nt_handle, ProcessId(4711)), invalid, "no process");
+    assert_eq!(check(&strangers, by_nt_handle, our_id), invalid, "a handle of another process");
+    ours.close(token);
+    drop(theirs);
+    assert_eq!(check(&ours, by_nt_handle, their_id), invalid, "it has ended");
+
+    let by_global = create(alone | shared);
+    for resource in [by_global.resource, by_global.global_share] {
+        assert_eq!(check(&ours, resource, strange_id), NtStatus::SUCCESS, "every process may open {resource}");
+        assert_eq!(check(&ours, resource, ProcessId(4711)), invalid);
+    }
+    assert_eq!(check(&strangers, by_global.global_share, our_id), NtStatus::SUCCESS);
+    assert_eq!(check(&ours, create(alone).resource, our_id), invalid, "it is not shared");
     host.check_invariants().unwrap();
 }

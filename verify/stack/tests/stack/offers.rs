@@ -6,6 +6,8 @@ use d3dkmt::{
     Refusal, Residency, ResidencyStatus, Resource, ResourceRequest,
 };
 use dxgk_host::Mode;
+use kmt_calls::{Call, ProcessAccess, Reply, StatisticsCall};
+use kmt_link::Link;
 use softgpu_spec::private_data::{self, Kind};
 use softgpu_umd::{Surface, SurfaceKind, pattern};
 use wddm_types::{NtStatus, RawHandle};
@@ -170,4 +172,41 @@ fn what_does_not_fit_beside_others_comes_with_a_turn() {
         let _more = humble.pinned(SurfaceKind::Local, 2 * MIB);
         assert_eq!(status(humble.gpu.device().reclaim(handle(), true)), NtStatus::NO_MEMORY, "{mode:?}");
     }
+}
+
+/// Each process's own: content offered with ALLOW_DECOMMIT that lies in no segment, as long as it has its backing store.
+#[test]
+fn the_kernel_says_how_much_offered_content_of_a_process_it_can_give_up() {
+    // spec: memory §5.9
+    let host = host(VIRTUAL, 4 * MIB);
+    let (one, other) = (client(&host), client(&host));
+    let of = |asks: &Client, process: u64| match asks
+        .link
+        .call(Call::Statistics(StatisticsCall::QueryProcessOfferInfo { process }))
+    {
+        Ok(Reply::DecommittableBytes(bytes)) => Ok(bytes),
+        Ok(reply) => panic!("{reply:?}"),
+        Err(refusal) => Err(refusal.status),
+    };
+    let (large, small) = (resource(&one, &[MIB, MIB / 2]), resource(&one, &[4096]));
+    let resident = resource(&one, &[2 * MIB]);
+    list(&one, vec![resident.allocations()[0].handle()]);
+    assert_eq!(of(&one, 0), Ok(0), "nothing is offered");
+    let offer = |resource: &Resource, how| {
+        one.gpu.device().offer(OfferList::Resources(vec![resource.handle()]), 1, how).expect("not offered");
+    };
+    offer(&small, OfferFlags::empty());
+    assert_eq!(of(&one, 0), Ok(0), "its backing store stays");
+    offer(&large, OfferFlags::ALLOW_DECOMMIT);
+    assert_eq!(of(&one, 0), Ok(3 * MIB / 2));
+    offer(&resident, OfferFlags::ALLOW_DECOMMIT);
+    assert_eq!(of(&one, 0), Ok(3 * MIB / 2), "it lies in video memory");
+    assert_eq!(of(&other, 0), Ok(0), "the other process has offered nothing");
+    let held = host.open_process(other.link.process(), one.link.process(), ProcessAccess::QUERY_INFORMATION).unwrap();
+    assert_eq!(of(&other, held), Ok(3 * MIB / 2));
+    assert_eq!(of(&one, held), Err(NtStatus::INVALID_HANDLE), "it is another process's handle");
+    let back = OfferList::Resources(vec![large.handle()]);
+    assert_eq!(one.gpu.device().reclaim(back, true), Ok(vec![false]));
+    assert_eq!(of(&one, 0), Ok(0));
+    host.check_invariants().unwrap();
 }

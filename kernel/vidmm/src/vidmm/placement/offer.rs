@@ -20,7 +20,7 @@ use wddm_types::{FencePoint, Pages};
 use crate::allocation::{Offer, OfferPriority, Placement};
 use crate::device::Postponed;
 use crate::paging::{Cause, Work, merge_points};
-use crate::slab::{AllocationId, DeviceId};
+use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::vidmm::VidMm;
 use crate::vidmm::placement::plan::{Claim, Limit, Plan, Takes};
 use crate::vidmm::placement::residency::MakeResidentError;
@@ -275,6 +275,17 @@ impl<F: Copy + Eq> VidMm<F> {
         let offered = self.allocations.decommittable().filter(|id| self.may_decommit(*id));
         let given_up: u64 = offered.map(|id| self.allocations[id].pages).sum();
         self.system.free_pages() + given_up >= pages.0
+    }
+
+    /// Bytes of the offered content of a process whose backing store `decommit_for` could give up now.
+    // spec: memory §5.9
+    pub fn decommittable_bytes(&self, space: SpaceId) -> u64 {
+        let of_space = |id: &AllocationId| {
+            let owner = self.allocations[*id].owner;
+            owner.is_some_and(|owner| self.devices[owner].space() == space)
+        };
+        let theirs = self.allocations.decommittable().filter(|id| of_space(id) && self.may_decommit(*id));
+        theirs.map(|id| self.allocations[id].bytes()).sum()
     }
 
     /// Only what no queued work touches: the rest would not come free in time.

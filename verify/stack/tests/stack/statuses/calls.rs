@@ -6,7 +6,7 @@ use kmt_calls::{
     OpenSyncObjectRequest, PacketCall, PriorityCall, PropertyCall, PropertyRequest, QueueCall, QueueFlags,
     ResidencyCall, ResourceRequest, SectionCall, ShareCall, ShareName, SyncCall, SyncObjectAccess, WaitFlags,
 };
-use wddm_types::{GpuVa, NodeId, RawHandle};
+use wddm_types::{GpuVa, NodeId, ProcessId, RawHandle};
 
 /// Whether a call's handle is a fence.
 pub fn is_about_fences(call: &Call) -> bool {
@@ -42,6 +42,7 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
         Call::Device(DeviceCall::MarkDeviceAsError { device: handle, by_driver: true }),
         Call::Device(DeviceCall::WaitForIdle { device: handle }),
         Call::Share(ShareCall::GetSharedResourceAdapterLuid { share: ShareName::Global(handle) }),
+        Call::Share(ShareCall::CheckSharedResourceAccess { resource: handle, process: ProcessId(1) }),
         Call::Device(DeviceCall::DestroyPagingQueue { queue: handle }),
         Call::Notification(NotificationCall::Unregister { registration: handle }),
         Call::Queue(QueueCall::DestroyHwContext { context: handle }),
