@@ -13,10 +13,13 @@ use wddm_types::AdapterIndex;
 /// How many events a record has.
 const EVENTS: usize = 256;
 
+/// An event, its adapter, and when it happened, ns.
+type Happened = (Option<AdapterIndex>, u64, Event);
+
 /// The kernel's last events.
 #[derive(Clone, Debug, Default)]
 pub struct LastEvents {
-    kept: Arc<Mutex<VecDeque<(Option<AdapterIndex>, u64, Event)>>>,
+    kept: Arc<Mutex<VecDeque<Happened>>>,
 }
 
 impl LastEvents {
