@@ -261,7 +261,7 @@ mod tests {
             ("reservable_percent", "101", "a number, or max, from 0 to 100"),
             ("turn_worth", "-1", "turn_worth cannot be \"-1\""),
             ("lock_count_max", "4294967296", "lock_count_max"),
-            ("promotes", "on", "no choice is called \"promotes\"; there are eviction, suspend_others, "),
+            ("promotes", "on", "no choice is called \"promotes\"; there are eviction, read_in_place, suspend_others, "),
         ];
         for (name, value, says) in refused {
             let error = policy.choose(name, value).expect_err("it cannot be");

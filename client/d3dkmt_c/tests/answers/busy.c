@@ -2,7 +2,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "softgpu.h"
+#include "steps.h"
 
 enum { BYTES = 4 << 20, FILLS = 50 };
 

@@ -42,6 +42,8 @@ impl Honest {
         let gpu = Gpu::open(Arc::clone(&link) as Arc<dyn Link>).map_err(refused)?;
         let create = |kind: &SurfaceKind| gpu.create_lockable_surface(*kind, BYTES, false);
         let surfaces: Vec<Surface> = KINDS.iter().map(create).collect::<Result<_, _>>().map_err(refused)?;
+        // It is shown its arena of system memory now, and not when a round first lacks video memory: descriptors are counted.
+        drop(create(&SurfaceKind::System).map_err(refused)?.lock().map_err(refused)?);
         Ok(Honest { locks: Vec::new(), surfaces, gpu, link, plain, luid, round: 0, lent: 0 })
     }
 
