@@ -1,8 +1,10 @@
 //! `budget=` and what operations need: the least that is named is enough, a page less is refused before anything runs.
 
+mod daemon;
 mod served;
 
-use served::{Daemon, openwddm};
+use daemon::Daemon;
+use served::openwddm;
 
 const GPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gpt.cpu.rrs.json.gz");
 

@@ -1,10 +1,12 @@
 //! Failures on demand at the command line and in a served kernel.
 
+mod daemon;
 mod served;
 
 use std::path::{Path, PathBuf};
 
-use served::{Daemon, openwddm};
+use daemon::Daemon;
+use served::openwddm;
 
 const SMALL: [&str; 4] = ["--adapter", "discrete-4k,vram=128MiB", "--system", "1GiB"];
 

@@ -1,5 +1,6 @@
 //! Figures of a served kernel as a collector gets them.
 
+mod daemon;
 mod served;
 
 use std::collections::BTreeMap;
@@ -7,7 +8,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Instant;
 
-use served::{Daemon, NEVER, openwddm};
+use daemon::Daemon;
+use served::{NEVER, openwddm};
 use softgpu_umd::{Gpu, SurfaceKind};
 
 const MIB: u64 = 1 << 20;

@@ -1,7 +1,6 @@
 //! A daemon reads the limits of its configuration again at a signal, although it has given up files: for processes that come, and for those
 //! that are there.
 
-#[expect(dead_code, reason = "these daemons start over a file, and their logs are read")]
 mod served;
 
 use std::io::{BufRead, BufReader, Read};

@@ -1,11 +1,13 @@
 //! Recorded calls of C programs, made again: by the binary as a shell runs it, at a fresh kernel and at a served one.
 
+mod daemon;
 mod served;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use served::{Daemon, openwddm};
+use daemon::Daemon;
+use served::openwddm;
 
 const HEAD: &str = r#"{"openwddm_calls":1,"flavour":"windows","calls":"all","environment":{"OPENWDDM_VRAM":"32MiB"}}"#;
 

@@ -1,6 +1,7 @@
 //! A kernel behind a socket, and programs that use it, each a process of its own.
 
 mod crowd;
+mod daemon;
 mod served;
 
 use std::io::Read;
@@ -9,9 +10,10 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use daemon::Daemon;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal, kill_process};
-use served::{Daemon, NEVER, openwddm};
+use served::{NEVER, openwddm};
 
 /// A daemon whose log is read.
 struct Logged(Child);

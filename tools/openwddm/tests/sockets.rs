@@ -1,5 +1,6 @@
 //! `serve --socket PATH` and what stands at that path: only a socket that no program has is removed, and at the end only the daemon's own.
 
+mod daemon;
 mod served;
 
 use std::fs;
@@ -8,10 +9,11 @@ use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use daemon::Daemon;
 use kmt_link::socket::SocketLink;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal, kill_process};
-use served::{Daemon, NEVER, openwddm};
+use served::{NEVER, openwddm};
 
 const SMALL: [&str; 4] = ["--adapter", "discrete-4k,vram=128MiB", "--system", "1GiB"];
 

@@ -1,13 +1,15 @@
 //! Output of commands: they end quietly when the reader has gone, report a full disk, and print no control sequence from elsewhere
 //! that a terminal would obey.
 
+mod daemon;
 mod served;
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use served::{Daemon, openwddm};
+use daemon::Daemon;
+use served::openwddm;
 
 const GPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gpt.cpu.rrs.json.gz");
 

@@ -1,6 +1,7 @@
 //! `openwddm top` beside a kernel that serves other processes: it counts figures for the process that made them, and leaves the terminal
 //! as it was.
 
+mod daemon;
 mod served;
 
 use std::io::{Read, Write};
@@ -14,7 +15,8 @@ use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
 use serde_json::Value;
 use softgpu_umd::{Gpu, SurfaceKind};
 
-use served::{Daemon, NEVER, openwddm};
+use daemon::Daemon;
+use served::{NEVER, openwddm};
 
 const MIB: u64 = 1 << 20;
 
