@@ -244,6 +244,23 @@ fn run_of(mm: &mut Mm, device: crate::DeviceId, pages: u64) -> AllocationId {
 }
 
 #[test]
+fn a_run_that_takes_free_pages_behind_scattered_content_costs_the_lowest_process() {
+    // spec: memory §8.2
+    let (mut mm, [(low, background), (_, normal), (_, asking)]) = with_processes::<3>(64);
+    mm.set_process_priority(low, ProcessPriority::Background);
+    let [listed, lazy, scattered] =
+        [(background, 10), (normal, 24), (asking, 28)].map(|(device, pages)| create(&mut mm, device, pages, &[VRAM]));
+    mm.make_resident(background, &[listed]).expect("room");
+    mm.make_resident(normal, &[lazy]).expect("room");
+    mm.evict(normal, &[lazy], LAZY, &[]).expect("counted");
+    // 30 pages are free: the scattered content alone would fit there.
+    let run = run_of(&mut mm, asking, 8);
+    let work = mm.make_resident(asking, &[scattered, run]).expect("room");
+    assert_eq!(losers(&work), [(listed, 6)]);
+    assert_eq!(work.expect("it moves").suspends, [background]);
+}
+
+#[test]
 fn a_run_costs_no_process_a_byte_while_a_lower_one_holds_any() {
     // spec: memory §8.2
     for listed in [false, true] {

@@ -1,9 +1,9 @@
 //! Exact protection: no process loses a byte in a segment while a process of lower protection holds any there (memory §8.2). Called by
 //! `plan`, when everything has its place.
 //!
-//! Scattered content is counted, the lowest first, so for it this holds by itself. A run for contiguous content lies where it can: the
-//! content in it leaves, while content of lower processes may lie elsewhere, in pieces that were of no use. That leaves as well, and the
-//! plan suspends the devices that list it. Pinned, offered or destroyed content does not count here.
+//! Scattered content is counted, the lowest first, also where a run takes free pages behind it (`lower_first`), so for it this holds by itself.
+//! A run for contiguous content lies where it can: the content in it leaves, while content of lower processes may lie elsewhere, in pieces that
+//! were of no use. That leaves as well, and the plan suspends the devices that list it. Pinned, offered or destroyed content does not count here.
 
 use std::collections::BTreeSet;
 

@@ -265,6 +265,8 @@ impl<F: Copy + Eq> Planner<'_, F> {
             debug_assert_eq!(run.count.0, pages, "{id:?} has a run of its pages in {candidate:?}");
             if aperture {
                 state.commit_left -= pages;
+            } else {
+                self.lower_first(state, candidate, 0);
             }
             if aperture { Place::System(Some((candidate, run))) } else { Place::Memory(candidate, Some(run)) }
         } else if aperture {

@@ -60,10 +60,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     pub(super) fn provide(&self, state: &mut PlanState, segment: SegmentId, pages: u64) -> bool {
         let before = state.suspended.len();
         let own = self.mm.band_of(self.claim.device);
-        // Listed content of lower processes goes before unlisted content of higher ones.
-        for band in [ProcessPriority::Background, ProcessPriority::Normal].into_iter().filter(|band| *band < own) {
-            while state.reaches_above(segment, band, pages) && self.suspend_next(state, segment, band) {}
-        }
+        self.lower_first(state, segment, pages);
         while state.pages(segment) < pages {
             if !self.suspend_next(state, segment, own) {
                 self.give_up(state, before);
@@ -71,6 +68,17 @@ impl<F: Copy + Eq> Planner<'_, F> {
             }
         }
         true
+    }
+
+    /// Suspends devices of lower processes until what is planned and `more` pages reach no higher process's content, as far as there are any:
+    /// listed content of lower processes goes before unlisted content of higher ones. A run takes free pages on which scattered content
+    /// that was planned before it had counted.
+    // spec: memory §8.2
+    pub(super) fn lower_first(&self, state: &mut PlanState, segment: SegmentId, more: u64) {
+        let own = self.mm.band_of(self.claim.device);
+        for band in [ProcessPriority::Background, ProcessPriority::Normal].into_iter().filter(|band| *band < own) {
+            while state.reaches_above(segment, band, more) && self.suspend_next(state, segment, band) {}
+        }
     }
 
     /// Suspends the next device up to a protection that has something in a segment.
