@@ -82,7 +82,7 @@ impl Host {
 
     /// Pages were lent, or taken back.
     fn moved(&self, moved: Moved) {
-        let Some(mut state) = self.hold_as_lender() else { return };
+        let Ok(mut state) = self.hold_sound() else { return };
         let mapping = moved.mapping;
         if let Some((number, heard)) = state.views.moved(moved) {
             state

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use device_port::Clocked;
+use wddm_types::AdapterIndex;
 
 use super::{Host, Threads, lock};
 use crate::config::Mode;
@@ -104,13 +105,21 @@ impl Host {
         }
     }
 
-    /// Carries interrupts to the kernel until no line is up. Whether one was.
+    /// Carries interrupts to the kernel, if lines are up: lower adapters first.
     fn dispatch(&self, state: &mut HostState) -> bool {
         let mut any = false;
-        while state.carry_interrupts() {
+        loop {
+            let mut raised = self.line.take();
+            if raised == 0 {
+                return any;
+            }
             any = true;
+            while raised != 0 {
+                let adapter = AdapterIndex(raised.trailing_zeros());
+                state.turn(|machine, cx| machine.interrupt_raised(cx, adapter));
+                raised &= raised - 1;
+            }
         }
-        any
     }
 
     /// Real time: calls the kernel's timer if its time has come. How long it is to the next one.

@@ -1,11 +1,9 @@
 //! The kernel while a thread holds its lock, and the threads that wait for its answers. The thread that releases the lock wakes the waiting
 //! threads that have an answer, and no other: so no turn of the kernel can answer a call and leave its caller asleep, and no thread wakes
-//! while the lock is still held. In real time the thread also carries the interrupts that came while it held the kernel: the thread that waits
-//! for one of them then wakes behind a single other thread, not behind the dispatcher as well.
+//! while the lock is still held.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard};
 use std::thread::Thread;
 
@@ -15,29 +13,18 @@ use wddm_types::ProcessId;
 
 use super::state::HostState;
 use super::{Host, inspect, lock};
-use crate::config::Mode;
 
 /// The kernel, held.
 pub(super) struct KernelGuard<'a> {
     mutex: &'a Mutex<HostState>,
     /// `None`: the lock is released, for a while or for good.
     guard: Option<MutexGuard<'a, HostState>>,
-    /// The thread carries interrupts before it releases the lock.
-    carries: bool,
 }
 
 impl Host {
     /// Holds the kernel.
     pub(super) fn hold(&self) -> KernelGuard<'_> {
-        // In virtual time interrupts come at their times.
-        KernelGuard::of(&self.state, matches!(self.mode, Mode::Real))
-    }
-
-    /// The same on the thread that lends pages, which carries no interrupts: they can end a mapping, and the end of a mapping waits for this
-    /// thread. `None`: the kernel has failed.
-    pub(super) fn hold_as_lender(&self) -> Option<KernelGuard<'_>> {
-        let held = KernelGuard::of(&self.state, false);
-        (!self.has_failed()).then_some(held)
+        KernelGuard { mutex: &self.state, guard: Some(lock(&self.state)) }
     }
 
     /// The same, if the kernel has not failed. It may fail while this thread waits for the lock: so this checks under the lock.
@@ -47,43 +34,12 @@ impl Host {
     }
 }
 
-impl<'a> KernelGuard<'a> {
-    fn of(mutex: &'a Mutex<HostState>, carries: bool) -> KernelGuard<'a> {
-        let mut held = KernelGuard { mutex, guard: None, carries };
-        held.take();
-        held
-    }
-
+impl KernelGuard<'_> {
     /// Releases the lock until this thread is woken, which may be for nothing. The thread has registered before ([`Waiting`]).
     pub fn sleep(&mut self) {
-        self.carry();
         self.let_go();
         std::thread::park();
-        self.take();
-    }
-
-    fn take(&mut self) {
-        let guard = self.guard.insert(lock(self.mutex));
-        if self.carries {
-            guard.line.hear();
-        }
-    }
-
-    /// Carries the interrupts that have come meanwhile, and leaves those that come from now on to the dispatcher: so a storm of interrupts
-    /// does not keep this thread.
-    fn carry(&mut self) {
-        let Some(state) = self.guard.as_deref_mut().filter(|_| self.carries) else { return };
-        if state.line.unhear() {
-            return;
-        }
-        // A kernel that has failed takes none, and a thread that unwinds has other things to do.
-        if !std::thread::panicking() && !state.failed.load(Ordering::Acquire) {
-            state.line.hear();
-            state.carry_interrupts();
-        }
-        if !state.line.unhear() {
-            state.line.wake();
-        }
+        self.guard = Some(lock(self.mutex));
     }
 
     fn let_go(&mut self) {
@@ -96,18 +52,7 @@ impl<'a> KernelGuard<'a> {
 
 impl Drop for KernelGuard<'_> {
     fn drop(&mut self) {
-        // If the kernel fails at an interrupt, the lock is released all the same, and the threads that wait are woken.
-        let releasing = Releasing(self);
-        releasing.0.carry();
-    }
-}
-
-/// Releases the lock when it is dropped.
-struct Releasing<'g, 'a>(&'g mut KernelGuard<'a>);
-
-impl Drop for Releasing<'_, '_> {
-    fn drop(&mut self) {
-        self.0.let_go();
+        self.let_go();
     }
 }
 
@@ -196,6 +141,3 @@ impl Waiting {
         self.calls.is_empty() && self.listeners.is_empty()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -9,7 +9,7 @@ use dxgkrnl::{Cx, Effect, Machine, MappingChangeNumber, ObjectNumber, Platform, 
 use events::Tracer;
 use kmt_calls::{Notification, Refusal, Reply};
 use shared_words::Memory;
-use wddm_types::{AdapterIndex, ProcessId};
+use wddm_types::ProcessId;
 
 use crate::cpu_mapping::Views;
 use crate::host::kernel_lock::Waiting;
@@ -79,18 +79,6 @@ impl HostState {
             process.lost("the kernel has failed");
         }
         self.waiting.wake_all();
-    }
-
-    /// Carries the interrupts of the lines that are up to the kernel: lower adapters first. Whether one was up.
-    pub fn carry_interrupts(&mut self) -> bool {
-        let raised = self.line.take();
-        let mut left = raised;
-        while left != 0 {
-            let adapter = AdapterIndex(left.trailing_zeros());
-            self.turn(|machine, cx| machine.interrupt_raised(cx, adapter));
-            left &= left - 1;
-        }
-        raised != 0
     }
 
     fn perform<R>(&mut self, turn: impl FnOnce(&mut Machine, &mut Cx<'_>) -> R) -> R {
