@@ -3,11 +3,9 @@
 //! unguessable token. A process that was told it may open what it names, with the access that it was made with, or take a handle of its own of
 //! it (`handed_over`); the process that has a handle closes it. How many there are is limited by memory and quotas, and for one process as
 //! the operating system limits it; no process's handles take another's.
-//!
-//! A token is SipHash-2-4 of a counter under a key that the host chooses: unguessable where the key is random, the same in
-//! every run where it is fixed.
 
 mod name;
+mod token;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +18,7 @@ use crate::number::{
 use crate::refusal::{access_denied, invalid, no_memory, refuse};
 use crate::store::ObjectNumber;
 use name::{Named, Names};
+use token::Tokens;
 
 /// `(HANDLE)-1`.
 const THIS_PROCESS: u64 = u64::MAX;
@@ -78,8 +77,7 @@ pub struct NtHandle {
 
 /// All of a machine.
 pub struct NtHandles {
-    key: [u64; 2],
-    made: u64,
+    tokens: Tokens,
     open: BTreeMap<NtHandleNumber, NtHandle>,
     /// Those that each process has to close; a process without any is not here.
     held: BTreeMap<ProcessId, BTreeSet<NtHandleNumber>>,
@@ -94,7 +92,7 @@ impl NtHandles {
     /// No handles.
     pub fn new(key: [u64; 2]) -> NtHandles {
         let (held, kept, of_processes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        NtHandles { key, made: 0, open: BTreeMap::new(), held, kept, of_processes, names: Names::default() }
+        NtHandles { tokens: Tokens::of(key), open: BTreeMap::new(), held, kept, of_processes, names: Names::default() }
     }
 
     /// Names an object: by a token, and by a text for every process that knows the text.
@@ -148,8 +146,7 @@ impl NtHandles {
 
     fn add(&mut self, handle: NtHandle) -> NtHandleNumber {
         let token = loop {
-            self.made += 1;
-            let token = NtHandleNumber::from_raw(siphash(self.key, self.made));
+            let token = NtHandleNumber::from_raw(self.tokens.next());
             // 0 is no handle; one that is taken would name two objects.
             if token.raw() != 0 && !self.open.contains_key(&token) {
                 break token;
@@ -323,50 +320,9 @@ fn no_such_nt_handle() -> Refusal {
     refuse(NtStatus::INVALID_HANDLE, Blame::Caller, "no such NT handle")
 }
 
-/// SipHash-2-4 of the eight bytes of an integer.
-fn siphash(key: [u64; 2], message: u64) -> u64 {
-    let mut state = [
-        key[0] ^ 0x736f_6d65_7073_6575,
-        key[1] ^ 0x646f_7261_6e64_6f6d,
-        key[0] ^ 0x6c79_6765_6e65_7261,
-        key[1] ^ 0x7465_6462_7974_6573,
-    ];
-    // The integer, then the last word of the message: its length in the highest byte.
-    for word in [message, 8 << 56] {
-        state[3] ^= word;
-        round(&mut state);
-        round(&mut state);
-        state[0] ^= word;
-    }
-    state[2] ^= 0xff;
-    (0..4).for_each(|_| round(&mut state));
-    state[0] ^ state[1] ^ state[2] ^ state[3]
-}
-
-fn round(state: &mut [u64; 4]) {
-    let [v0, v1, v2, v3] = state;
-    *v0 = v0.wrapping_add(*v1);
-    *v1 = v1.rotate_left(13) ^ *v0;
-    *v0 = v0.rotate_left(32);
-    *v2 = v2.wrapping_add(*v3);
-    *v3 = v3.rotate_left(16) ^ *v2;
-    *v0 = v0.wrapping_add(*v3);
-    *v3 = v3.rotate_left(21) ^ *v0;
-    *v2 = v2.wrapping_add(*v1);
-    *v1 = v1.rotate_left(17) ^ *v2;
-    *v2 = v2.rotate_left(32);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The vector of the algorithm's authors for the message 00 01 … 07 under the key 00 01 … 0f.
-    #[test]
-    fn the_hash_is_the_published_one() {
-        let key = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
-        assert_eq!(siphash(key, 0x0706_0504_0302_0100), 0x93f5_f579_9a93_2462);
-    }
 
     #[test]
     fn a_handle_is_its_makers_to_close_and_everybodys_to_open() {
