@@ -35,7 +35,7 @@ mod spare;
 mod stillness;
 mod work;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use ddi::{KmdContext, KmdDevice, KmdQueue};
 use vidmm::WindowPages;
@@ -75,6 +75,8 @@ pub struct PagingRing {
     building: VecDeque<QueuedWork>,
     /// Works that stand behind a wait in the scheduler.
     held: VecDeque<QueuedWork>,
+    /// Works among the two above that were queued with entries of the paging process to write.
+    entry_works: BTreeSet<PagingWorkNumber>,
     /// Works built, by the progress value that completes them.
     submitted: VecDeque<Submitted>,
     deferred: DeferredActions,
@@ -125,6 +127,7 @@ impl PagingRing {
             next_buffer: 0,
             building: VecDeque::new(),
             held: VecDeque::new(),
+            entry_works: BTreeSet::new(),
             submitted: VecDeque::new(),
             deferred: DeferredActions::default(),
             last_queued: 0,

@@ -71,9 +71,9 @@ impl Adapter {
         let ring = self.memory.allocations[ring].vidmm;
         let place = self.ring_place(process, ring, ring_va)?;
         let words = self.take_doorbell_words(cx, process)?;
-        let of = DoorbellUse { queue, device, place };
+        let of = DoorbellUse { queue, process, device, place };
         let made = self.lend_doorbells(cx, |doorbells, lent| {
-            doorbells.create(lent, (process, kmd_queue), (of, ring), words, &mut private_data)
+            doorbells.create(lent, kmd_queue, (of, ring), words, &mut private_data)
         });
         match made {
             Ok((number, words)) => {
@@ -140,7 +140,7 @@ impl Adapter {
     pub fn destroy_doorbell(&mut self, cx: &mut Cx<'_>, number: DoorbellNumber) {
         let (of, words) = self.lend_doorbells(cx, |doorbells, lent| doorbells.destroy(lent, number));
         self.queues.doorbell_goes(of.queue, shared_words::Word::load(cx.memory.word(words.last_queued.0)));
-        self.give_doorbell_words_back(self.owners.process_of(of.device), (words.last_queued, words.status));
+        self.give_doorbell_words_back(of.process, (words.last_queued, words.status));
     }
 
     /// `D3DKMTNotifyWorkSubmission`.
@@ -174,17 +174,17 @@ impl Adapter {
         // No doorbell of a stopped adapter rings an engine.
         match self.life.has_stopped() {
             true => Ok(()),
-            false => self.doorbells.check_rings_among(device, list, goes),
+            false => self.doorbells.check_rings_among((self.owners.process_of(device), device), list, goes),
         }
     }
 
     /// Whether a process may have this range of addresses show something else, or nothing.
     // spec: sync §3.17
     pub(super) fn check_rings_at(&self, device: DeviceNumber, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
-        let of_process = self.owners.devices_of(self.owners.process_of(device));
+        let process = self.owners.process_of(device);
         match self.life.has_stopped() {
             true => Ok(()),
-            false => self.doorbells.check_rings_at(of_process, self.vidmm.plain(base), size_bytes),
+            false => self.doorbells.check_rings_at(process, self.vidmm.plain(base), size_bytes),
         }
     }
 }

@@ -68,7 +68,8 @@ impl Adapter {
         self.check_displays()?;
         let contradiction = self.contradiction();
         ensure(contradiction.is_none(), "figures", || contradiction.unwrap_or_default())?;
-        self.memory.ring.check().map_err(|place| BrokenInvariant { rule: "paging ring", place })?;
+        let paging = self.owners.space_of(ProcessId::SYSTEM);
+        self.memory.ring.check(paging).map_err(|place| BrokenInvariant { rule: "paging ring", place })?;
         let heard = self.doorbells.connected().filter(|_| self.life.is_off());
         ensure(heard.is_none(), "doorbells", || format!("connected in a sleep: {heard:?}"))?;
         // A stopped adapter builds nothing any more: the last words of its memory manager are void.

@@ -78,7 +78,8 @@ impl Adapter {
         let storages: Vec<_> = work.operations.iter().filter_map(moved_storage).collect();
         let quiesced = relocation.devices.clone();
         let (serial, operations) = (work.serial, work.operations.into());
-        self.memory.ring.hold(number, NewWork { serial, operations, completes, destroys, turns, relocation });
+        let new = NewWork { serial, operations, completes, destroys, turns, relocation };
+        self.memory.ring.hold(number, new, self.owners.space_of(ProcessId::SYSTEM));
         if !idle_spaces.is_empty() {
             self.defer_stillness_over();
         }

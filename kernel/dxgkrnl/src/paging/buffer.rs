@@ -181,6 +181,7 @@ impl PagingRing {
     pub fn work_built(&mut self) -> Vec<Gone> {
         let QueuedWork { number, serial, completes, destroys, turns, .. } =
             self.building.pop_front().expect("the work just built");
+        self.entry_works.remove(&number);
         debug_assert!(
             self.submitted.back().is_none_or(|before| before.number < number),
             "works go to the hardware in their order: {number:?}"

@@ -1,17 +1,20 @@
 //! The relations between the fields of the paging ring, which the invariant checker asks for after each turn.
 
 use super::PagingRing;
+use vidmm::SpaceId;
+
 use super::deferred::Deferred;
 use crate::number::PagingWorkNumber;
 use crate::store::ObjectNumber;
 
 impl PagingRing {
-    /// What the head of the ring says of its works, buffers and deferred actions.
+    /// What the head of the ring says of its works, buffers and deferred actions. The argument is the paging process's address space.
     ///
     /// # Errors
     /// The first relation that does not hold: a defect of the kernel.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self, paging: SpaceId) -> Result<(), String> {
         self.check_works()?;
+        self.check_entry_works(paging)?;
         let given = self.progress_value;
         let mut completed = self.submitted.iter().map(|work| work.progress_value);
         ensure(completed.all(|value| value <= given), || format!("a work completes behind {given}"))?;

@@ -34,6 +34,7 @@ impl PagingRing {
         let built = self.submitted.drain(..).map(numbers).collect();
         let mut unbuilt: Vec<_> = std::mem::take(&mut self.building).into();
         unbuilt.extend(std::mem::take(&mut self.held));
+        self.entry_works.clear();
         GivenUp { built, unbuilt }
     }
 

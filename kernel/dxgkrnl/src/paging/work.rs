@@ -92,13 +92,16 @@ impl PagingRing {
         self.last_paging_queue == Some(queue)
     }
 
-    /// A work stands in the scheduler's queue until its turn comes.
-    pub fn hold(&mut self, number: PagingWorkNumber, work: NewWork) {
+    /// A work stands in the scheduler's queue until its turn comes. The last argument is the address space of the paging process.
+    pub fn hold(&mut self, number: PagingWorkNumber, work: NewWork, paging: SpaceId) {
         debug_assert_eq!(number.raw(), self.last_queued, "a work is held as soon as it has its number");
         debug_assert!(
             self.held.back().is_none_or(|before| before.number < number),
             "a number is one work's: {number:?} is held"
         );
+        if work.operations.iter().any(|operation| writes_entries(operation, paging)) {
+            self.entry_works.insert(number);
+        }
         let NewWork { serial, operations, completes, destroys, turns, relocation } = work;
         let progress = Progress::default();
         self.held.push_back(QueuedWork {
@@ -116,16 +119,41 @@ impl PagingRing {
     /// Entries that a queued work was to write for addresses of the paging process that go now, because what they showed
     /// moves: the addresses are free before its turn comes, and may show something else by then.
     // spec: memory §3.4 (paging-process tables), sync §1.5
-    pub fn forget_entries(&mut self, space: SpaceId, va: GpuVa, count: Pages) {
+    pub fn forget_entries(&mut self, paging: SpaceId, va: GpuVa, count: Pages) {
         let end = va.0 + count.bytes();
         let goes = |operation: &Operation| match operation {
-            Operation::UpdatePageTable { space: of, level: 0, first_va, .. } => {
-                *of == space && (va.0..end).contains(&first_va.0)
+            Operation::UpdatePageTable { first_va, .. } => {
+                writes_entries(operation, paging) && (va.0..end).contains(&first_va.0)
             }
             _ => false,
         };
-        for work in self.held.iter_mut().chain(&mut self.building) {
-            work.operations.retain(|operation| !goes(operation));
+        for number in &self.entry_works {
+            for works in [&mut self.held, &mut self.building] {
+                if let Ok(at) = works.binary_search_by_key(number, |work| work.number) {
+                    works[at].operations.retain(|operation| !goes(operation));
+                }
+            }
         }
     }
+
+    /// Works that write entries of the paging process are those in `entry_works`, and all of these are queued.
+    ///
+    /// # Errors
+    /// The first that is not so.
+    pub(super) fn check_entry_works(&self, paging: SpaceId) -> Result<(), String> {
+        let queued = || self.building.iter().chain(&self.held);
+        let writes = |work: &&QueuedWork| work.operations.iter().any(|operation| writes_entries(operation, paging));
+        if let Some(work) = queued().filter(writes).find(|work| !self.entry_works.contains(&work.number)) {
+            return Err(format!("work {:?} writes entries of the paging process and is not known to", work.number));
+        }
+        match self.entry_works.iter().find(|number| !queued().any(|work| work.number == **number)) {
+            Some(gone) => Err(format!("work {gone:?} was to write entries of the paging process and is gone")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether an operation writes entries of a leaf table of this space.
+fn writes_entries(operation: &Operation, space: SpaceId) -> bool {
+    matches!(operation, Operation::UpdatePageTable { space: of, level: 0, .. } if *of == space)
 }

@@ -6,7 +6,7 @@
 //! rings (`ring`). It is not where words and rings come from, nor what has to happen to engines, logs and queues before a doorbell may be
 //! connected: that is `adapter/doorbell.rs`. It may ask the driver, and counts. Between calls:
 //! - `Connected` means that the driver has assigned a physical doorbell, that the page shows it, and that the status word says so.
-//! - A doorbell stands in `rings` under its device and its ring as long as it lives, and nothing else does.
+//! - A doorbell stands in `rings` under its process, its device and its ring as long as it lives, and nothing else does.
 
 mod connection;
 mod lent;
@@ -48,7 +48,7 @@ pub mod doorbell_status {
 pub struct Doorbells {
     doorbells: Store<DoorbellNumber, Doorbell>,
     /// The allocations of each device that are rings, with the doorbells that they are rings of.
-    rings: BTreeMap<DeviceNumber, BTreeMap<AllocationId, BTreeSet<DoorbellNumber>>>,
+    rings: BTreeMap<(ProcessId, DeviceNumber), BTreeMap<AllocationId, BTreeSet<DoorbellNumber>>>,
 }
 
 /// A doorbell.
@@ -64,6 +64,7 @@ struct Doorbell {
 #[derive(Clone, Copy, Debug)]
 pub struct DoorbellUse {
     pub queue: QueueNumber,
+    pub process: ProcessId,
     pub device: DeviceNumber,
     /// Where the engine fetches commands, and how many bytes the ring has.
     pub place: (GpuVa, u64),
@@ -114,7 +115,7 @@ impl Doorbells {
     pub fn create(
         &mut self,
         lent: &mut Lent<'_, '_>,
-        (process, kmd_queue): (ProcessId, KmdQueue),
+        kmd_queue: KmdQueue,
         (of, ring): (DoorbellUse, AllocationId),
         (last_queued, status): (WordAddress, WordAddress),
         private_data: &mut [u8],
@@ -135,10 +136,10 @@ impl Doorbells {
         let words = DoorbellWords { address: address(lent.adapter, number), last_queued, status };
         let doorbell = Doorbell { of, kmd, words, connection: Connection::Disconnected };
         assert_eq!(self.doorbells.insert(doorbell), number);
-        let fresh = self.rings.entry(of.device).or_default().entry(ring).or_default().insert(number);
+        let fresh = self.rings.entry((of.process, of.device)).or_default().entry(ring).or_default().insert(number);
         debug_assert!(fresh, "a doorbell has one ring: {number:?}");
         if let Some(pages) = lent.shown.pages {
-            pages.made(words.address, process);
+            pages.made(words.address, of.process);
         }
         let driver_data = first_word(private_data);
         lent.cx.emit(lent.adapter, Event::DoorbellCreated { queue: of.queue.raw(), driver_data });

@@ -107,6 +107,7 @@ mod tests {
             doorbells.insert(Doorbell {
                 of: DoorbellUse {
                     queue: QueueNumber::from_raw(10 + index),
+                    process: ProcessId(1),
                     device: DeviceNumber::from_raw(1),
                     place: (GpuVa::NULL, 0),
                 },

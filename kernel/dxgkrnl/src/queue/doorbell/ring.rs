@@ -4,6 +4,7 @@
 
 use kmt_calls::Refusal;
 use vidmm::AllocationId;
+use wddm_types::ProcessId;
 
 use super::connection::Connection;
 use super::{DoorbellUse, Doorbells};
@@ -19,11 +20,11 @@ impl Doorbells {
     // spec: sync §3.17
     pub fn check_rings_among(
         &self,
-        device: DeviceNumber,
+        of: (ProcessId, DeviceNumber),
         list: &[AllocationId],
         goes: impl Fn(AllocationId) -> bool,
     ) -> Result<(), Refusal> {
-        let Some(rings) = self.rings.get(&device) else { return Ok(()) };
+        let Some(rings) = self.rings.get(&of) else { return Ok(()) };
         for (at, id) in list.iter().enumerate() {
             let doorbell = rings.get(id).and_then(|of_ring| of_ring.iter().find(|number| self.keeps_ring(**number)));
             if let Some(doorbell) = doorbell.filter(|_| goes(*id)) {
@@ -36,18 +37,14 @@ impl Doorbells {
         Ok(())
     }
 
-    /// Whether these devices, which are all of a process, have no such ring in a range of addresses.
+    /// Whether a process has no such ring in a range of its addresses. The check costs time for each ring of the process, not for each device.
     ///
     /// # Errors
     /// The first ring there.
     // spec: sync §3.17
-    pub fn check_rings_at(
-        &self,
-        devices: impl Iterator<Item = DeviceNumber>,
-        base: u64,
-        size_bytes: u64,
-    ) -> Result<(), Refusal> {
-        let rings = devices.filter_map(|device| self.rings.get(&device)).flat_map(|rings| rings.values().flatten());
+    pub fn check_rings_at(&self, process: ProcessId, base: u64, size_bytes: u64) -> Result<(), Refusal> {
+        let of_process = (process, DeviceNumber::from_raw(0))..=(process, DeviceNumber::from_raw(u64::MAX));
+        let rings = self.rings.range(of_process).flat_map(|(_, rings)| rings.values().flatten());
         for number in rings.filter(|number| self.keeps_ring(**number)) {
             let DoorbellUse { queue, place: (va, bytes), .. } = self.doorbells[*number].of;
             if base < va.0.saturating_add(bytes) && va.0 < base.saturating_add(size_bytes) {
@@ -66,14 +63,17 @@ impl Doorbells {
     }
 
     pub(super) fn forget_ring(&mut self, of: DoorbellUse, number: DoorbellNumber) {
-        debug_assert!(self.rings.contains_key(&of.device), "a doorbell has a ring until its end: {number:?}");
-        let Some(rings) = self.rings.get_mut(&of.device) else { return };
+        debug_assert!(
+            self.rings.contains_key(&(of.process, of.device)),
+            "a doorbell has a ring until its end: {number:?}"
+        );
+        let Some(rings) = self.rings.get_mut(&(of.process, of.device)) else { return };
         rings.retain(|_, doorbells| {
             doorbells.remove(&number);
             !doorbells.is_empty()
         });
         if rings.is_empty() {
-            self.rings.remove(&of.device);
+            self.rings.remove(&(of.process, of.device));
         }
     }
 }
