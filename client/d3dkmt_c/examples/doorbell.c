@@ -89,6 +89,21 @@ int main(void) {
     CHECK(of_driver.progress_monitored_va != 0);
     CHECK(of_driver.progress_monitored_va != queue.HwQueueProgressFenceGPUVirtualAddress);
     const void* progress = queue.HwQueueProgressFenceCPUVirtualAddress;
+    D3DKMT_GETNATIVEFENCELOGDETAIL logs = {.hHwQueue = queue.hHwQueue, .Flags = {.Value = 1}};
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTGetNativeFenceLogDetail(&logs));
+    logs.Flags.Value = 0;
+    OK(D3DKMTGetNativeFenceLogDetail(&logs));
+    CHECK(logs.WaitLogNumberOfEntries != 0 && logs.SignalLogNumberOfEntries != 0);
+    CHECK(logs.WaitLogGpuBaseAddress != 0 && logs.SignalLogGpuBaseAddress > logs.WaitLogGpuBaseAddress);
+    logs.hHwQueue = device;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTGetNativeFenceLogDetail(&logs));
+    /* Engines without work keep their power, and give it back. */
+    D3DKMT_SETSTABLEPOWERSTATE stable = {.hAdapter = adapter, .Enabled = 1};
+    OK(D3DKMTSetStablePowerState(&stable));
+    stable.Enabled = 0;
+    OK(D3DKMTSetStablePowerState(&stable));
+    stable.hAdapter = device;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTSetStablePowerState(&stable));
 
     doorbell.hHwQueue = queue.hHwQueue;
     doorbell.hRingBuffer = ring.handle;

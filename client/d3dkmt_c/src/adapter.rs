@@ -191,3 +191,10 @@ pub fn one_physical_adapter(index: u32) -> Result<(), kmt_calls::Refusal> {
         other => Err(invalid(format!("no physical adapter has the number {other}"))),
     }
 }
+
+// spec: sync §3.17
+pub fn set_stable_power_state(caller: &Caller<'_>, arguments: &D3DKMT_SETSTABLEPOWERSTATE) -> Answer {
+    let (adapter, enabled) = (RawHandle(arguments.hAdapter), arguments.Enabled != 0);
+    caller.process.call(Call::Adapter(AdapterCall::SetStablePowerState { adapter, enabled }))?;
+    Ok(NtStatus::SUCCESS)
+}

@@ -2,11 +2,11 @@
 //! occlusion. The kernel has no window system and no bus: it knows no such name, and each is refused as one that names nothing.
 
 use d3dkmt_abi::*;
-use kmt_calls::{Call, DisplayCall, Refusal};
+use kmt_calls::{Call, DisplayCall, Refusal, Reply};
 use wddm_types::{NtStatus, RawHandle, VidPnSourceId};
 
 use crate::border::{Answer, Caller};
-use crate::refusal::{invalid, not_supported};
+use crate::refusal::{expect_reply, invalid, not_supported};
 
 /// Longest name of a device that is read, in characters.
 const DEVICE_NAME_MAX: u32 = 512;
@@ -38,6 +38,15 @@ pub fn set_vidpn_source_owner(caller: &Caller<'_>, arguments: &D3DKMT_SETVIDPNSO
 pub fn check_vidpn_exclusive_ownership(caller: &Caller<'_>, arguments: &D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP) -> Answer {
     let (adapter, source) = (RawHandle(arguments.hAdapter), VidPnSourceId(arguments.VidPnSourceId));
     caller.process.call(Call::Display(DisplayCall::CheckVidPnExclusiveOwnership { adapter, source }))?;
+    Ok(NtStatus::SUCCESS)
+}
+
+/// A source without a shared primary has the handle 0, and that is a success.
+// spec: memory §2.7
+pub fn get_shared_primary_handle(caller: &Caller<'_>, arguments: &mut D3DKMT_GETSHAREDPRIMARYHANDLE) -> Answer {
+    let (adapter, source) = (RawHandle(arguments.hAdapter), VidPnSourceId(arguments.VidPnSourceId));
+    let call = Call::Display(DisplayCall::GetSharedPrimaryHandle { adapter, source });
+    arguments.hSharedPrimary = expect_reply!(caller.process.call(call)?, Reply::Handle(primary) => primary.0);
     Ok(NtStatus::SUCCESS)
 }
 

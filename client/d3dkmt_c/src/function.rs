@@ -52,11 +52,13 @@ macro_rules! functions {
             writes D3DKMTIsFeatureEnabled(D3DKMT_ISFEATUREENABLED) is_feature_enabled;
             writes D3DKMTQueryClockCalibration(D3DKMT_QUERYCLOCKCALIBRATION) query_clock_calibration;
             writes D3DKMTQueryStatistics(D3DKMT_QUERYSTATISTICS) query_statistics;
+            reads D3DKMTSetStablePowerState(D3DKMT_SETSTABLEPOWERSTATE) set_stable_power_state;
             tells D3DKMTEnumProcesses(D3DKMT_ENUMPROCESSES) enum_processes;
             reads D3DKMTEscape(D3DKMT_ESCAPE) escape;
             // Displays.
             reads D3DKMTSetVidPnSourceOwner(D3DKMT_SETVIDPNSOURCEOWNER) set_vidpn_source_owner "shared, emulated and GDI owners";
             reads D3DKMTCheckVidPnExclusiveOwnership(D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP) check_vidpn_exclusive_ownership;
+            writes D3DKMTGetSharedPrimaryHandle(D3DKMT_GETSHAREDPRIMARYHANDLE) get_shared_primary_handle;
             reads D3DKMTCheckOcclusion(D3DKMT_CHECKOCCLUSION) check_occlusion;
             reads D3DKMTSetVidPnSourceOwner1(D3DKMT_SETVIDPNSOURCEOWNER1) set_vidpn_source_owner1 "as of SetVidPnSourceOwner, and NT handles of displays";
             reads D3DKMTSetVidPnSourceOwner2(D3DKMT_SETVIDPNSOURCEOWNER2) set_vidpn_source_owner2 "as of SetVidPnSourceOwner, and NT handles of displays";
@@ -152,6 +154,7 @@ macro_rules! functions {
             reads D3DKMTSubmitCommandToHwQueue(D3DKMT_SUBMITCOMMANDTOHWQUEUE) submit_command_to_hw_queue;
             reads D3DKMTSubmitWaitForSyncObjectsToHwQueue(D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE) submit_wait_for_sync_objects_to_hw_queue;
             reads D3DKMTSubmitSignalSyncObjectsToHwQueue(D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE) submit_signal_sync_objects_to_hw_queue;
+            writes D3DKMTGetNativeFenceLogDetail(D3DKMT_GETNATIVEFENCELOGDETAIL) get_native_fence_log_detail;
             writes D3DKMTCreateDoorbell(D3DKMT_CREATE_DOORBELL) create_doorbell;
             reads D3DKMTConnectDoorbell(D3DKMT_CONNECT_DOORBELL) connect_doorbell;
             reads D3DKMTDestroyDoorbell(D3DKMT_DESTROY_DOORBELL) destroy_doorbell;

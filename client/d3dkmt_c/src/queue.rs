@@ -67,6 +67,20 @@ pub fn destroy_hw_queue(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYHWQUEUE) 
     Ok(NtStatus::SUCCESS)
 }
 
+// spec: sync §2.1, sync §2.9
+pub fn get_native_fence_log_detail(caller: &Caller<'_>, arguments: &mut D3DKMT_GETNATIVEFENCELOGDETAIL) -> Answer {
+    if arguments.Flags.Value != 0 || arguments.Reserved.iter().any(|byte| *byte != 0) {
+        return Err(invalid("Flags and Reserved of GetNativeFenceLogDetail are reserved; set both to 0"));
+    }
+    let call = Call::Queue(QueueCall::GetNativeFenceLogDetail { queue: RawHandle(arguments.hHwQueue) });
+    let logs = expect_reply!(caller.process.call(call)?, Reply::NativeFenceLogs(logs) => logs);
+    arguments.WaitLogNumberOfEntries = logs.wait_entries;
+    arguments.SignalLogNumberOfEntries = logs.signal_entries;
+    arguments.WaitLogGpuBaseAddress = logs.wait_base.0;
+    arguments.SignalLogGpuBaseAddress = logs.signal_base.0;
+    Ok(NtStatus::SUCCESS)
+}
+
 // spec: sync §2.5
 pub fn submit_command_to_hw_queue(caller: &Caller<'_>, arguments: &D3DKMT_SUBMITCOMMANDTOHWQUEUE) -> Answer {
     caller.process.call(Call::Queue(QueueCall::SubmitCommandToHwQueue {

@@ -72,7 +72,7 @@ macro_rules! unsupported {
             "the driver contract of this kernel has no lists of multisampling methods" {
                 D3DKMTGetMultisampleMethodList "D3DKMT_GETMULTISAMPLEMETHODLIST*";
             }
-            "the driver contract of this kernel has no private formats of a display" {
+            "the driver model that this kernel has gives no entry point for private formats of a display" {
                 D3DKMTSetDisplayPrivateDriverFormat "CONST D3DKMT_SETDISPLAYPRIVATEDRIVERFORMAT*";
             }
             "the monitors of this kernel have no power states, no children that come and go, and no scan line that is asked for" {
@@ -89,22 +89,15 @@ macro_rules! unsupported {
                 D3DKMTSetFSEBlock "CONST D3DKMT_SETFSEBLOCK*";
                 D3DKMTQueryRemoteVidPnSourceFromGdiDisplayName "D3DKMT_QUERYREMOTEVIDPNSOURCEFROMGDIDISPLAYNAME*";
             }
+            "the kernel is no guest, and knows no host of virtual machines; D3DKMTShareObjects and OpenWddmExportHandle share with other processes" {
+                D3DKMTShareObjectWithHost "D3DKMT_SHAREOBJECTWITHHOST*";
+            }
             "the kernel is no guest, and knows no host of virtual machines" {
                 D3DKMTRegisterVailProcess "CONST GUID*";
-                D3DKMTShareObjectWithHost "D3DKMT_SHAREOBJECTWITHHOST*";
             }
             "no interface of this kernel lets a program trim another one, or say that it survives the removal of a device" {
                 D3DKMTGetProcessDeviceRemovalSupport "D3DKMT_GETPROCESSDEVICEREMOVALSUPPORT*";
                 D3DKMTTrimProcessCommitment "D3DKMT_TRIMPROCESSCOMMITMENT*";
-            }
-            "the engines of these adapters have one clock rate, which no call holds" {
-                D3DKMTSetStablePowerState "CONST D3DKMT_SETSTABLEPOWERSTATE*";
-            }
-            "no published header declares the structure; the answer of the queue's creation tells where its logs are" {
-                D3DKMTGetNativeFenceLogDetail "D3DKMT_GETNATIVEFENCELOGDETAIL*";
-            }
-            "the shared primary is the program's that embeds the kernel" {
-                D3DKMTGetSharedPrimaryHandle "D3DKMT_GETSHAREDPRIMARYHANDLE*";
             }
             "the kernel does not say which process owns a display; D3DKMTCheckVidPnExclusiveOwnership says whether one does" {
                 D3DKMTQueryVidPnExclusiveOwnership "D3DKMT_QUERYVIDPNEXCLUSIVEOWNERSHIP*";

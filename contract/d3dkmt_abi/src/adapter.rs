@@ -317,4 +317,9 @@ layout! {
         4 FeatureId: DXGK_FEATURE_ID = "in: the feature, DXGK_FEATURE_...",
         8 Result: DXGK_ISFEATUREENABLED_RESULT = "out: the feature's state",
     }
+
+    structure D3DKMT_SETSTABLEPOWERSTATE { 8;
+        0 hAdapter: D3DKMT_HANDLE = "in: the adapter; closing this handle ends what it asked for",
+        4 Enabled: BOOL = "in: TRUE: engines without work keep their full power; FALSE: no longer on behalf of this handle",
+    }
 }

@@ -24,6 +24,12 @@ layout! {
         4 VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID = "in: the display; STATUS_GRAPHICS_PRESENT_OCCLUDED if a device owns it",
     }
 
+    structure D3DKMT_GETSHAREDPRIMARYHANDLE { 12;
+        0 hAdapter: D3DKMT_HANDLE = "in: the adapter",
+        4 VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID = "in: the display",
+        8 hSharedPrimary: D3DKMT_HANDLE = "out: the global handle of the display's shared primary, for D3DKMTOpenResource2; 0: it has none now",
+    }
+
     structure D3DKMT_OPENADAPTERFROMDEVICENAME { 24;
         0 pDeviceName: *const WCHAR = "in: a name that ends with 0; each is refused, because no adapter stands on a bus of the machine",
         8 hAdapter: D3DKMT_HANDLE = "out: never written",

@@ -108,6 +108,20 @@ layout! {
         0 32 Reserved = "flag: 0",
     }
 
+    flags D3DKMT_GETNATIVEFENCELOGDETAIL_FLAGS { UINT;
+        0 32 Reserved = "flag: 0",
+    }
+
+    structure D3DKMT_GETNATIVEFENCELOGDETAIL { 96;
+        0 hHwQueue: D3DKMT_HANDLE = "in: a queue that its process feeds",
+        4 Flags: D3DKMT_GETNATIVEFENCELOGDETAIL_FLAGS = "in: 0",
+        8 WaitLogNumberOfEntries: UINT = "out: entries of the log of waits",
+        12 SignalLogNumberOfEntries: UINT = "out: entries of the log of signals",
+        16 WaitLogGpuBaseAddress: D3DGPU_VIRTUAL_ADDRESS = "out: where the engine writes waits",
+        24 SignalLogGpuBaseAddress: D3DGPU_VIRTUAL_ADDRESS = "out: where the engine writes signals",
+        32 Reserved: [BYTE; 64] = "in: 0",
+    }
+
     structure D3DKMT_CONNECT_DOORBELL { 8;
         0 hDoorbell: D3DKMT_HANDLE = "in: the doorbell, whose status is DISCONNECTED_RETRY",
         4 Flags: D3DKMT_CONNECT_DOORBELL_FLAGS = "in: 0",

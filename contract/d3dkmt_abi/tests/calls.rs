@@ -19,6 +19,7 @@ fn calls_are_laid_out_as_published() {
         D3DKMT_GETALLOCATIONPRIORITY { hDevice hResource phAllocationList AllocationCount pPriorities },
         D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY { hContext Priority },
         D3DKMT_GETCONTEXTSCHEDULINGPRIORITY { hContext Priority },
+        D3DKMT_GETSHAREDPRIMARYHANDLE { hAdapter VidPnSourceId hSharedPrimary },
         D3DKMT_GETSHAREDRESOURCEADAPTERLUID { hGlobalShare hNtHandle AdapterLuid },
         D3DKMT_MARKDEVICEASERROR { hDevice Reason },
         D3DKMT_PRESENT { Anonymous1 hWindow VidPnSourceId hSource hDestination Color DstRect SrcRect SubRectCnt
@@ -32,6 +33,7 @@ fn calls_are_laid_out_as_published() {
         D3DKMT_SETDISPLAYMODE { hDevice hPrimaryAllocation ScanLineOrdering DisplayOrientation
             PrivateDriverFormatAttribute Flags },
         D3DKMT_SETQUEUEDLIMIT { hDevice Type Anonymous },
+        D3DKMT_SETSTABLEPOWERSTATE { hAdapter Enabled },
         D3DKMT_SETVIDPNSOURCEOWNER1 { Version0 Flags },
         D3DKMT_SETVIDPNSOURCEOWNER2 { Version1 pVidPnSourceNtHandles },
         D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 { hContext ObjectCount ObjectHandleArray Flags BroadcastContextCount

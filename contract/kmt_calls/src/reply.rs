@@ -100,6 +100,8 @@ pub enum Reply {
         /// Where the queue logs from now on.
         logs: NativeFenceLogDetail,
     },
+    /// Where a queue logs.
+    NativeFenceLogs(NativeFenceLogDetail),
     /// A fence.
     Fence(CreatedFence),
     /// A monitored fence.

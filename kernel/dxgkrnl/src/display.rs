@@ -64,7 +64,7 @@ pub use news::{DisplayNews, Lent};
 use crate::driver::EntryPoints;
 use crate::effect::Token;
 use crate::features::Features;
-use crate::number::{DeviceNumber, QueueNumber};
+use crate::number::{DeviceNumber, QueueNumber, ResourceBodyNumber};
 use crate::refusal::{invalid, not_supported};
 
 use present::OfDevice;
@@ -92,6 +92,8 @@ pub struct Displays {
     held: Vec<(QueueNumber, Vec<AllocationId>)>,
     /// Flips made so far: their numbers.
     flips_made: u64,
+    /// The shared primaries that the embedding program has made for sources, oldest first.
+    made: Vec<(VidPnSourceId, ResourceBodyNumber)>,
 }
 
 /// The displays of a driver.
@@ -198,6 +200,30 @@ impl Displays {
     pub fn info(&self) -> Vec<DisplayInfo> {
         let info = |VidPnPath { source, target, refresh_ns }| DisplayInfo { source, target, refresh_ns };
         self.sources.iter().map(|source| info(source.path)).collect()
+    }
+
+    /// The embedding program has made a shared primary for a source. Those that are not there any more are forgotten.
+    pub fn shared_primary_made(
+        &mut self,
+        source: VidPnSourceId,
+        made: ResourceBodyNumber,
+        is_there: impl Fn(ResourceBodyNumber) -> bool,
+    ) {
+        self.made.retain(|(_, known)| is_there(*known));
+        self.made.push((source, made));
+    }
+
+    /// What a source shows, and the shared primaries that were made for it, the newest first; some may have gone.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED` without displays, `INVALID_PARAMETER` when there is no such source.
+    pub fn shared_primaries(
+        &self,
+        source: VidPnSourceId,
+    ) -> Result<(Option<AllocationId>, impl Iterator<Item = ResourceBodyNumber>), Refusal> {
+        let source = self.source(source)?;
+        let made = self.made.iter().rev().filter(move |(of, _)| *of == source).map(|(_, made)| *made);
+        Ok((self.flips.shown_on(source.0), made))
     }
 
     /// Primaries that displays read, or are about to.

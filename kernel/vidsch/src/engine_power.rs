@@ -7,15 +7,22 @@
 //! ```
 //! The way down is two calls, because the caller acts between them: it takes the doorbells of the node's queues away, passes a full
 //! barrier, and only then looks whether anything was rung (decision 0019). Doorbells, words and the driver are the caller's.
+//!
+//! Processes may hold all engines in F0, each by a handle of the adapter. An engine that asks meanwhile is remembered, because the hardware
+//! asks once, and has its turn when the last process lets go.
 
 use std::collections::BTreeSet;
 
-use wddm_types::NodeId;
+use wddm_types::{NodeId, ProcessId, RawHandle};
 
 /// The engines of one adapter that have less power.
 #[derive(Clone, Debug, Default)]
 pub struct EnginePower {
     low: BTreeSet<NodeId>,
+    /// The processes that hold all engines in F0, and by which handles.
+    held_by: BTreeSet<(ProcessId, RawHandle)>,
+    /// The engines that have asked for less power while they were held.
+    asked: BTreeSet<NodeId>,
 }
 
 impl EnginePower {
@@ -23,6 +30,35 @@ impl EnginePower {
     #[must_use]
     pub fn may_lower(&self, node: NodeId) -> bool {
         !self.low.contains(&node)
+    }
+
+    /// An engine asks for less power. Whether it has power to lose, and no process holds it; the caller then takes its doorbells away.
+    #[must_use]
+    pub fn asks(&mut self, node: NodeId) -> bool {
+        if !self.held_by.is_empty() {
+            self.asked.insert(node);
+            return false;
+        }
+        self.may_lower(node)
+    }
+
+    /// A process holds all engines in F0, by a handle. Those that go there now, and the caller tells the driver.
+    // spec: sync §3.17
+    #[must_use = "the driver is told of it"]
+    pub fn hold(&mut self, by: (ProcessId, RawHandle)) -> Vec<NodeId> {
+        self.held_by.insert(by);
+        std::mem::take(&mut self.low).into_iter().collect()
+    }
+
+    /// Processes let go. The engines that asked while they were held, if no process holds them any more.
+    // spec: sync §3.17
+    #[must_use = "they ask again"]
+    pub fn let_go(&mut self, ended: impl Fn((ProcessId, RawHandle)) -> bool) -> Vec<NodeId> {
+        self.held_by.retain(|by| !ended(*by));
+        match self.held_by.is_empty() {
+            true => std::mem::take(&mut self.asked).into_iter().collect(),
+            false => Vec::new(),
+        }
     }
 
     /// The doorbells of a node are taken away, and its engine has work all the same, or none. True: the engine goes to F1 now, and the
@@ -40,6 +76,8 @@ impl EnginePower {
     #[must_use = "the driver is told of it"]
     pub fn raise(&mut self, node: NodeId) -> bool {
         let goes_up = self.low.remove(&node);
+        // It asks anew when that is done.
+        self.asked.remove(&node);
         debug_assert!(self.may_lower(node), "{node:?} is given work in F1");
         goes_up
     }
@@ -47,6 +85,7 @@ impl EnginePower {
     /// The hardware was started, reset or switched on, and its engines with it.
     pub fn all_have_power(&mut self) {
         self.low.clear();
+        self.asked.clear();
     }
 }
 
@@ -68,6 +107,22 @@ mod tests {
         assert!(!power.lowered(first, false), "it is down already");
         assert_eq!([power.raise(second), power.raise(first), power.raise(first)], [false, true, false]);
         assert!(power.may_lower(first));
+    }
+
+    #[test]
+    fn an_engine_that_is_held_keeps_its_power_and_has_its_turn_behind_the_last_holder() {
+        // spec: sync §3.17
+        let [first, second] = [0, 1].map(NodeId);
+        let [one, other] = [(ProcessId(1), RawHandle(1)), (ProcessId(2), RawHandle(1))];
+        let mut power = EnginePower::default();
+        assert!(power.asks(first) && power.lowered(first, false));
+        assert_eq!(power.hold(one), [first], "it goes up");
+        assert_eq!(power.hold(other), [], "it is up");
+        assert_eq!([first, second].map(|node| power.asks(node)), [false, false]);
+        assert!(!power.raise(second), "the second is given work, and will ask again");
+        assert_eq!(power.let_go(|by| by == one), [], "the other one holds it");
+        assert_eq!(power.let_go(|by| by == other), [first]);
+        assert!(power.asks(first) && power.lowered(first, false));
     }
 
     #[test]

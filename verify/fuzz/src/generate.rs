@@ -11,7 +11,7 @@ mod work;
 use kmt_calls::{
     AdapterCall, AllocationTarget, Call, DeviceCall, DisplayCall, GpuVaCall, GpuVaProtection, LockCall,
     MakeResidentFlags, NativeFenceRequest, NotificationCall, PRIORITY_ABSOLUTE, PacketCall, PriorityCall, QueueCall,
-    QueueFlags, ResidencyCall, SyncCall,
+    QueueFlags, ResidencyCall, StatisticsCall, SyncCall,
 };
 use softgpu_spec::context_data::{self, DmaBuffers};
 use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
@@ -189,7 +189,7 @@ impl Generator<'_> {
     fn adapter_call(&mut self) -> Call {
         let adapter = self.handle(Kind::Adapter);
         let local = self.dice.chance(70);
-        match self.dice.below(8) {
+        match self.dice.below(11) {
             0 => Call::Adapter(AdapterCall::EnumAdapters),
             1 => {
                 let luid = if self.dice.odd() { Luid(self.dice.edge()) } else { self.luid };
@@ -213,6 +213,9 @@ impl Generator<'_> {
                 adapter,
                 class: self.dice.number32(2).wrapping_add(0),
             }),
+            7 => Call::Adapter(AdapterCall::SetStablePowerState { adapter, enabled: self.dice.chance(60) }),
+            8 => Call::Statistics(StatisticsCall::QueryProcessOfferInfo { process: self.process() }),
+            9 => Call::Display(DisplayCall::GetSharedPrimaryHandle { adapter, source: self.source() }),
             _ => Call::Device(DeviceCall::CreateDevice { adapter }),
         }
     }

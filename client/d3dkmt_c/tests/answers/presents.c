@@ -4,14 +4,19 @@
 
 enum { WIDTH = 64, HEIGHT = 16, BYTES = WIDTH * 4 * HEIGHT, GPU_BYTES = 64 << 10 };
 
-static D3DKMT_HANDLE create_primary(D3DKMT_HANDLE device, const D3DKMT_CREATEPAGINGQUEUE* paging) {
+/* A primary; where share is asked for, in a resource that has a global handle. */
+static D3DKMT_HANDLE create_primary(D3DKMT_HANDLE device, const D3DKMT_CREATEPAGINGQUEUE* paging, D3DKMT_HANDLE* share) {
     SOFTGPU_DETAILED_ALLOCATION data = softgpu_detailed_allocation(LOCAL, CPU_VISIBLE | ACCESSED_PHYSICALLY, BYTES);
     data.details.display_width = WIDTH;
     data.details.display_height = HEIGHT;
     D3DDDI_ALLOCATIONINFO2 info = {
         .pPrivateDriverData = &data, .PrivateDriverDataSize = sizeof data, .Flags = {.Primary = 1}};
     D3DKMT_CREATEALLOCATION create = {.hDevice = device, .NumAllocations = 1, .pAllocationInfo2 = &info};
+    create.Flags.CreateResource = create.Flags.CreateShared = share != NULL;
     OK(D3DKMTCreateAllocation2(&create));
+    if (share != NULL) {
+        *share = create.hGlobalShare;
+    }
     D3DDDI_MAKERESIDENT resident = {
         .hPagingQueue = paging->hPagingQueue, .NumAllocations = 1, .AllocationList = &info.hAllocation};
     CHECK(NT_SUCCESS(D3DKMTMakeResident(&resident)));
@@ -54,7 +59,8 @@ static void refusals(const D3DKMT_PRESENT* good) {
 
 static void shown(D3DKMT_HANDLE adapter, D3DKMT_HANDLE device, D3DKMT_HANDLE context,
                   const D3DKMT_CREATEPAGINGQUEUE* paging) {
-    D3DKMT_HANDLE first = create_primary(device, paging), second = create_primary(device, paging);
+    D3DKMT_HANDLE share = 0;
+    D3DKMT_HANDLE first = create_primary(device, paging, &share), second = create_primary(device, paging, NULL);
     D3DKMT_SETQUEUEDLIMIT limit = {.hDevice = device, .Type = D3DKMT_SET_QUEUEDLIMIT_PRESENT, .QueuedPresentLimit = 2};
     OK(D3DKMTSetQueuedLimit(&limit));
     limit.QueuedPresentLimit = 17;
@@ -86,7 +92,14 @@ static void shown(D3DKMT_HANDLE adapter, D3DKMT_HANDLE device, D3DKMT_HANDLE con
     mode.ScanLineOrdering = D3DDDI_VSSLO_INTERLACED_UPPERFIELDFIRST;
     EXPECT(STATUS_NOT_SUPPORTED, D3DKMTSetDisplayMode(&mode));
     mode.ScanLineOrdering = D3DDDI_VSSLO_PROGRESSIVE;
+    D3DKMT_GETSHAREDPRIMARYHANDLE primary = {.hAdapter = adapter, .hSharedPrimary = 77};
+    OK(D3DKMTGetSharedPrimaryHandle(&primary));
+    CHECK(primary.hSharedPrimary == 0 && share != 0);
     OK(D3DKMTSetDisplayMode(&mode));
+    OK(D3DKMTGetSharedPrimaryHandle(&primary));
+    CHECK(primary.hSharedPrimary == share);
+    primary.VidPnSourceId = 9;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTGetSharedPrimaryHandle(&primary));
 
     D3DKMT_GETDEVICESTATE before = {.hDevice = device, .StateType = D3DKMT_DEVICESTATE_PRESENT};
     OK(D3DKMTGetDeviceState(&before));

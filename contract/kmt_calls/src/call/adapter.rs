@@ -39,6 +39,14 @@ pub enum AdapterCall {
         /// Local group, else non-local.
         local: bool,
     },
+    /// `D3DKMTSetStablePowerState`: all engines keep their full power, until the process says otherwise by the same handle, closes it, or
+    /// ends.
+    SetStablePowerState {
+        /// The adapter.
+        adapter: RawHandle,
+        /// `Enabled`.
+        enabled: bool,
+    },
 }
 
 impl AdapterCall {
@@ -51,6 +59,7 @@ impl AdapterCall {
             AdapterCall::QueryAdapterInfo { .. } => "QueryAdapterInfo",
             AdapterCall::IsFeatureEnabled { .. } => "IsFeatureEnabled",
             AdapterCall::QueryVideoMemoryInfo { .. } => "QueryVideoMemoryInfo",
+            AdapterCall::SetStablePowerState { .. } => "SetStablePowerState",
         }
     }
 }

@@ -24,6 +24,14 @@ pub enum DisplayCall {
         /// The source.
         source: VidPnSourceId,
     },
+    /// `D3DKMTGetSharedPrimaryHandle` → `Handle`: the global handle of the source's shared primary, NONE where there is none. It is the
+    /// primary that the source shows, if that has a global handle, else the last that the embedding program made for the source.
+    GetSharedPrimaryHandle {
+        /// The adapter.
+        adapter: RawHandle,
+        /// The source.
+        source: VidPnSourceId,
+    },
     /// `D3DKMTGetDeviceState` of the kinds PRESENT, PRESENT_DWM and PRESENT_QUEUE → `PresentState`.
     GetPresentState {
         /// A device that lives.
@@ -81,6 +89,7 @@ impl DisplayCall {
             DisplayCall::SetVidPnSourceOwner { .. } => "SetVidPnSourceOwner",
             DisplayCall::ReleaseProcessVidPnSourceOwners => "ReleaseProcessVidPnSourceOwners",
             DisplayCall::CheckVidPnExclusiveOwnership { .. } => "CheckVidPnExclusiveOwnership",
+            DisplayCall::GetSharedPrimaryHandle { .. } => "GetSharedPrimaryHandle",
             DisplayCall::GetPresentState { .. } => "GetDeviceState",
             DisplayCall::SetDisplayMode { .. } => "SetDisplayMode",
             DisplayCall::Flip { .. } => "Present",

@@ -36,6 +36,11 @@ pub enum QueueCall {
         /// The queue.
         queue: RawHandle,
     },
+    /// `D3DKMTGetNativeFenceLogDetail` → `NativeFenceLogs`: where a queue that its process feeds logs now.
+    GetNativeFenceLogDetail {
+        /// The queue.
+        queue: RawHandle,
+    },
     /// `D3DKMTSubmitCommandToHwQueue`.
     SubmitCommandToHwQueue {
         /// The queue; not one with user-mode submission.
@@ -103,6 +108,7 @@ impl QueueCall {
             QueueCall::DestroyHwContext { .. } => "DestroyHwContext",
             QueueCall::CreateHwQueue { .. } => "CreateHwQueue",
             QueueCall::DestroyHwQueue { .. } => "DestroyHwQueue",
+            QueueCall::GetNativeFenceLogDetail { .. } => "GetNativeFenceLogDetail",
             QueueCall::SubmitCommandToHwQueue { .. } => "SubmitCommandToHwQueue",
             QueueCall::SubmitWaitForSyncObjectsToHwQueue { .. } => "SubmitWaitForSyncObjectsToHwQueue",
             QueueCall::SubmitSignalSyncObjectsToHwQueue { .. } => "SubmitSignalSyncObjectsToHwQueue",

@@ -90,6 +90,11 @@ impl Adapter {
         let created = self.create_described(cx, device, creation, None, vec![None]);
         // No call asks for it that could be answered later.
         let created = created.map_err(NotCreated::into_refusal)?;
+        if let (StandardAllocation::SharedPrimary { video_source, .. }, Some(resource)) = (wanted, created.resource) {
+            let (body, allocations) = (self.body_of_resource(resource), &self.memory.allocations);
+            let is_there = |body| allocations.resource_body(body).is_some();
+            self.displays.shared_primary_made(VidPnSourceId(video_source), body, is_there);
+        }
         Ok((created, pitch))
     }
 

@@ -219,6 +219,7 @@ impl Adapter {
             self.close_sync_object(cx, open);
         }
         debug_assert!(!self.owners.has_process(process), "a process goes with its last device: {process:?}");
+        self.end_stable_power(cx, |(of, _)| of == process);
         self.life.forget(process);
         self.tally.process_ended(process);
     }

@@ -5,10 +5,11 @@ use ddi::PlaneVsync;
 use events::Event;
 use kmt_calls::{PresentState, Refusal};
 use vidmm::AllocationId;
-use wddm_types::{VidPnSourceId, VidPnTargetId};
+use wddm_types::{RawHandle, VidPnSourceId, VidPnTargetId};
 
 use super::Adapter;
 use super::flip::Place;
+use crate::allocations::ResourceBody;
 use crate::breach::Breach;
 use crate::display::{DisplayNews, Displays, Flip, Lent};
 use crate::due::Waiter;
@@ -150,6 +151,21 @@ impl Adapter {
     /// `GRAPHICS_PRESENT_OCCLUDED`; `INVALID_PARAMETER` when there is no such source.
     pub fn check_exclusive_ownership(&self, source: VidPnSourceId) -> Result<(), Refusal> {
         self.displays.check_exclusive_ownership(source)
+    }
+
+    /// The global handles of what may be a source's shared primary, the first one first: that of what it shows, then those of what the
+    /// embedding program made for it, the newest first. One that has gone may be among them.
+    ///
+    /// # Errors
+    /// The adapter has stopped, has no displays, or has no such source.
+    // spec: memory §2.7
+    pub fn shared_primaries(&self, source: VidPnSourceId) -> Result<Vec<RawHandle>, Refusal> {
+        self.life.running()?;
+        let (shown, made) = self.displays.shared_primaries(source)?;
+        let allocations = &self.memory.allocations;
+        let shown = shown.and_then(|shown| allocations.body(shown)).and_then(|body| body.resource);
+        let bodies = shown.into_iter().chain(made).filter_map(|body| allocations.resource_body(body));
+        Ok(bodies.map(ResourceBody::global).collect())
     }
 
     /// `D3DKMTGetDeviceState` of presents.

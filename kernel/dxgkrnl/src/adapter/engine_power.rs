@@ -11,8 +11,9 @@ use std::sync::atomic::{Ordering, fence};
 
 use ddi::{EngineState, FState};
 use events::{DoorbellTaken, Event};
+use kmt_calls::Refusal;
 use vidsch::SuspendReasons;
-use wddm_types::{EngineId, NodeId};
+use wddm_types::{EngineId, NodeId, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
@@ -31,7 +32,7 @@ impl Adapter {
     }
 
     fn lower_engine(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        if !self.life.is_awake() || !self.vidsch.engine_power.may_lower(node) || !self.driver.facets().hardware_queues {
+        if !self.life.is_awake() || !self.vidsch.engine_power.asks(node) || !self.driver.facets().hardware_queues {
             return;
         }
         let doorbells: Vec<_> = self.queues.of_node(node).filter_map(|(_, queue)| queue.doorbell).collect();
@@ -51,6 +52,38 @@ impl Adapter {
     pub(super) fn raise_engine(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         if self.vidsch.engine_power.raise(node) {
             self.set_f_state(cx, node, FState::F0);
+        }
+    }
+
+    /// `D3DKMTSetStablePowerState` of a process by a handle of the adapter: as long as one wants it, every engine has its full power. Engines
+    /// that asked for less meanwhile get less when the last one wants it no more.
+    ///
+    /// # Errors
+    /// The adapter has stopped.
+    // spec: sync §3.17
+    pub fn set_stable_power(
+        &mut self,
+        cx: &mut Cx<'_>,
+        by: (ProcessId, RawHandle),
+        enabled: bool,
+    ) -> Result<(), Refusal> {
+        self.life.running()?;
+        if !enabled {
+            self.end_stable_power(cx, |known| known == by);
+            return Ok(());
+        }
+        let low = self.vidsch.engine_power.hold(by);
+        // An adapter that sleeps wakes with all engines at their full power.
+        if self.life.is_awake() {
+            low.into_iter().for_each(|node| self.set_f_state(cx, node, FState::F0));
+        }
+        Ok(())
+    }
+
+    /// The same wishes end that `ended` says: their handle was closed, or their process has died.
+    pub fn end_stable_power(&mut self, cx: &mut Cx<'_>, ended: impl Fn((ProcessId, RawHandle)) -> bool) {
+        for node in self.vidsch.engine_power.let_go(ended) {
+            self.lower_engine(cx, node);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 
 impl Turn<'_> {
-    pub(super) fn on_adapter(&mut self, cx: &Cx<'_>, call: AdapterCall) -> Result<Answer, Refusal> {
+    pub(super) fn on_adapter(&mut self, cx: &mut Cx<'_>, call: AdapterCall) -> Result<Answer, Refusal> {
         match call {
             AdapterCall::EnumAdapters => {
                 let named = |adapter: &Adapter| (adapter.luid(), adapter.name().to_owned());
@@ -40,6 +40,14 @@ impl Turn<'_> {
                     )));
                 }
                 self.process.handles.remove(adapter);
+                self.touched = Some(index);
+                self.adapters[index.0 as usize].end_stable_power(cx, |by| by == (self.from, adapter));
+                done(Reply::Done)
+            }
+            AdapterCall::SetStablePowerState { adapter, enabled } => {
+                let index = self.adapter(adapter)?;
+                self.touched = Some(index);
+                self.adapters[index.0 as usize].set_stable_power(cx, (self.from, adapter), enabled)?;
                 done(Reply::Done)
             }
             AdapterCall::QueryAdapterInfo { adapter } => {

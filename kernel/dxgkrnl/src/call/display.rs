@@ -1,6 +1,7 @@
 //! Calls on displays (memory §5.7, sync §4.6).
 
 use kmt_calls::{DisplayCall, Refusal, Reply};
+use wddm_types::RawHandle;
 
 use crate::adapter::Behind;
 use crate::call::{Turn, done};
@@ -27,6 +28,13 @@ impl Turn<'_> {
                 let index = self.adapter(adapter)?;
                 self.adapters[index.0 as usize].check_exclusive_ownership(source)?;
                 done(Reply::Done)
+            }
+            DisplayCall::GetSharedPrimaryHandle { adapter, source } => {
+                let index = self.adapter(adapter)?;
+                let primaries = self.adapters[index.0 as usize].shared_primaries(source)?;
+                // One whose last device has destroyed it may still be shown, and has no name any more.
+                let named = primaries.into_iter().find(|primary| self.globals.get(*primary).is_some());
+                done(Reply::Handle(named.unwrap_or(RawHandle::NONE)))
             }
             DisplayCall::GetPresentState { device, source } => {
                 let (index, device) = self.live_device(device)?;

@@ -85,6 +85,7 @@ fn of_adapter(call: &AdapterCall) -> Needs {
         AdapterCall::EnumAdapters
         | AdapterCall::CloseAdapter { .. }
         | AdapterCall::QueryAdapterInfo { .. }
+        | AdapterCall::SetStablePowerState { .. }
         | AdapterCall::IsFeatureEnabled { .. } => Needs::SOMETHING,
     }
 }
@@ -197,6 +198,7 @@ fn of_queue(call: &QueueCall) -> Needs {
         QueueCall::SubmitSignalSyncObjectsToHwQueue { queues, .. } => Needs::packets(3 * queues.len() as u64),
         QueueCall::DestroyHwContext { .. }
         | QueueCall::DestroyHwQueue { .. }
+        | QueueCall::GetNativeFenceLogDetail { .. }
         | QueueCall::ConnectDoorbell { .. }
         | QueueCall::DestroyDoorbell { .. }
         | QueueCall::NotifyWorkSubmission { .. } => Needs::SOMETHING,
@@ -236,6 +238,7 @@ fn of_display(call: &DisplayCall) -> Needs {
         DisplayCall::SetVidPnSourceOwner { .. }
         | DisplayCall::ReleaseProcessVidPnSourceOwners
         | DisplayCall::CheckVidPnExclusiveOwnership { .. }
+        | DisplayCall::GetSharedPrimaryHandle { .. }
         | DisplayCall::GetPresentState { .. }
         | DisplayCall::SetDisplayMode { .. }
         | DisplayCall::SetQueuedLimit { .. }

@@ -10,6 +10,7 @@ use crate::effect::{Answer, Cx};
 use crate::number::QueueNumber;
 use crate::object::Object;
 use crate::queue::{Command, DoorbellWords};
+use crate::refusal::invalid;
 use crate::sync::PointUse;
 
 impl Turn<'_> {
@@ -55,6 +56,16 @@ impl Turn<'_> {
             } => {
                 let command = Command { progress_value, buffer, buffer_bytes, private_data };
                 self.submit_command(cx, queue, command, &written_primaries)
+            }
+            QueueCall::GetNativeFenceLogDetail { queue } => {
+                let (index, number) = self.queue(queue)?;
+                let logs = self.adapters[index.0 as usize].logs_of(number);
+                let logs = logs.ok_or_else(|| {
+                    invalid(format!(
+                        "the kernel feeds queue {queue}, and logs none of its waits and signals in its memory"
+                    ))
+                })?;
+                done(Reply::NativeFenceLogs(logs))
             }
             QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points } => {
                 let (index, number) = self.live_queue(queue)?;

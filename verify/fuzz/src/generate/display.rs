@@ -1,8 +1,8 @@
 //! Calls about displays, and primaries for them.
 
 use kmt_calls::{
-    AllocationCall, AllocationInfoFlags, AllocationRequest, Call, DisplayCall, MakeResidentFlags, ResidencyCall,
-    ResourceRequest,
+    AllocationCall, AllocationInfoFlags, AllocationRequest, Call, CreateAllocationFlags, DisplayCall,
+    MakeResidentFlags, ResidencyCall, ResourceRequest,
 };
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Details, Kind as Place};
 use wddm_types::{PAGE_BYTES, RawHandle, VidPnSourceId};
@@ -66,7 +66,7 @@ impl Generator<'_> {
         self.dice.pick(primaries).unwrap_or(RawHandle::NONE)
     }
 
-    fn source(&mut self) -> VidPnSourceId {
+    pub(super) fn source(&mut self) -> VidPnSourceId {
         VidPnSourceId(if self.dice.chance(95) { 0 } else { self.dice.number32(3) })
     }
 
@@ -87,10 +87,14 @@ impl Generator<'_> {
             video_source: self.source().0,
             ..AllocationRequest::default()
         };
+        let flags = match self.dice.chance(10) {
+            true => CreateAllocationFlags::CREATE_RESOURCE | CreateAllocationFlags::CREATE_SHARED,
+            false => CreateAllocationFlags::empty(),
+        };
         Call::Allocation(AllocationCall::CreateAllocation {
             device: self.handle(Kind::Device),
             allocations: vec![request],
-            resource: ResourceRequest::default(),
+            resource: ResourceRequest { flags, ..ResourceRequest::default() },
         })
     }
 }

@@ -4,6 +4,7 @@ use kmt_calls::{
     AllocationCall, Call, FenceFlags, KeyedMutexCall, KeyedMutexFlags, OpenSyncObjectRequest, ShareCall, ShareName,
     SyncCall, SyncObjectAccess,
 };
+use wddm_types::ProcessId;
 
 use super::Generator;
 use crate::known::Kind;
@@ -35,6 +36,11 @@ impl Generator<'_> {
             ShareName::NtHandle(nt)
         };
         match self.dice.below(16) {
+            12 if self.dice.chance(60) => {
+                let kind = if self.dice.chance(50) { Kind::Resource } else { Kind::GlobalShare };
+                let (resource, process) = (self.handle(kind), ProcessId(self.dice.number32(8)));
+                Call::Share(ShareCall::CheckSharedResourceAccess { resource, process })
+            }
             12 => Call::Sync(SyncCall::OpenSynchronizationObject { shared: self.handle(Kind::GlobalShare) }),
             13 => Call::Sync(SyncCall::OpenSyncObjectFromNtHandle { handle: nt }),
             14 => {

@@ -60,6 +60,7 @@ impl Generator<'_> {
             }
             11 => Call::Queue(QueueCall::ConnectDoorbell { doorbell: self.handle(Kind::Doorbell) }),
             12 => Call::Queue(QueueCall::DestroyDoorbell { doorbell: self.handle(Kind::Doorbell) }),
+            13 if self.dice.chance(30) => Call::Queue(QueueCall::GetNativeFenceLogDetail { queue }),
             13 => Call::Queue(QueueCall::NotifyWorkSubmission { doorbell: self.handle(Kind::Doorbell) }),
             14..17 => {
                 let (buffer, buffer_bytes) = self.buffer();

@@ -149,6 +149,7 @@ fn kind_of_handle(call: &Call) -> Kind {
         Call::Device(DeviceCall::CreateDevice { .. }) => Kind::Device,
         Call::Queue(QueueCall::CreateHwContext { .. }) => Kind::HwContext,
         Call::Packet(PacketCall::CreateContextVirtual { .. }) => Kind::VirtualContext,
+        Call::Display(_) => Kind::GlobalShare,
         Call::Event(_) => Kind::Event,
         Call::KeyedMutex(_) => Kind::KeyedMutex,
         Call::Sync(_) => Kind::SyncObject,

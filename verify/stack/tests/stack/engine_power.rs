@@ -7,6 +7,8 @@ use d3dkmt::DeviceState;
 use ddi::{EngineState, Interrupt, Notify, PowerState};
 use dxgk_host::{Host, HostConfig, Mode, Profile, RecoveryPolicy};
 use events::Event;
+use kmt_calls::{AdapterCall, Call, Reply};
+use kmt_link::Link;
 use softgpu_kmd::KmdConfig;
 use softgpu_spec::register::ENGINE_GATE;
 use softgpu_umd::{Commands, KernelFedStream, Stream, StreamConfig, SurfaceKind};
@@ -164,6 +166,51 @@ fn an_engine_with_work_keeps_its_power() {
     });
     assert_eq!(power(&heard), []);
     host.check_invariants().unwrap();
+}
+
+/// `D3DKMTSetStablePowerState`: what was low comes up, nothing goes down, and the engines that asked meanwhile go down behind the last holder.
+#[test]
+fn engines_keep_their_power_while_a_process_holds_it() {
+    // spec: sync §3.17
+    let (host, heard, _) = host_of(named("power-saving"), VIRTUAL, RecoveryPolicy::default());
+    let (mut one, other) = (client(&host), client(&host));
+    let surface = one.pinned(SurfaceKind::Local, 65536);
+    let gate = || {
+        drain(&host);
+        host.device_register(ENGINE_GATE)
+    };
+    let stable = |of: &Client, adapter, enabled| {
+        let call = AdapterCall::SetStablePowerState { adapter, enabled };
+        assert_eq!(of.link.call(Call::Adapter(call)), Ok(Reply::Done));
+    };
+    let (first, theirs) = (one.gpu.adapter().handle(), other.gpu.adapter().handle());
+    assert_eq!(gate(), 0b11, "both have had nothing to do for long");
+    heard.take();
+    stable(&one, first, true);
+    let told: Vec<_> = power(&heard).into_iter().map(|(_, node, low)| (node, low)).collect();
+    assert_eq!((told, host.device_register(ENGINE_GATE)), (vec![(COMPUTE, false), (COPY, false)], 0));
+    assert_eq!((gate(), power(&heard)), (0, vec![]), "they ask, and keep it");
+    let last = works(&mut one, &surface, 1);
+    one.stream.wait(&one.gpu, last).expect("it runs");
+    stable(&other, theirs, true);
+    stable(&one, first, false);
+    assert_eq!((gate(), power(&heard)), (0, vec![]), "another process holds it");
+    stable(&other, theirs, false);
+    assert_eq!(gate(), 0b11);
+    // A handle that is closed holds nothing, and a process that has died neither.
+    let open = AdapterCall::OpenAdapterFromLuid { luid: host.luid() };
+    let Ok(Reply::Handle(second)) = one.link.call(Call::Adapter(open)) else { panic!("it opens") };
+    stable(&one, second, true);
+    stable(&one, first, false);
+    assert_eq!(gate(), 0, "another handle's word");
+    one.link.call(Call::Adapter(AdapterCall::CloseAdapter { adapter: second })).expect("it closes");
+    assert_eq!(gate(), 0b11);
+    stable(&other, theirs, true);
+    assert_eq!(gate(), 0);
+    host.process_died(other.link.process());
+    assert_eq!(gate(), 0b11);
+    host.check_invariants().unwrap();
+    assert_eq!(host.stopped(), None);
 }
 
 /// The hardware's watchdog, or a driver, reports a hang: the kernel preempts the running context at once. A context that leaves goes on.

@@ -8,6 +8,7 @@ mod mapped;
 mod periodic;
 mod queue;
 mod refusals;
+mod shared_primary;
 mod writes;
 
 use std::sync::{Arc, Mutex};

@@ -8,13 +8,13 @@ use events::Event;
 use kmt_calls::{Call, QueueCall, QueueFlags, Reply};
 use kmt_link::Link;
 use softgpu_umd::{Commands, Stream, StreamConfig, SurfaceKind};
-use wddm_types::NodeId;
+use wddm_types::{GpuVa, NodeId, NtStatus};
 
 use super::copied;
 use super::read::{logging_host, new_fence};
 use crate::stubborn::{LogStep, Whims};
 use stack::heard::{Heard, heard_on};
-use stack::world::{Client, MIB, VIRTUAL, client};
+use stack::world::{Client, MIB, VIRTUAL, client, host};
 
 fn traced() -> (Arc<Host>, Heard, Client) {
     let (host, heard) = heard_on("discrete-4k", VIRTUAL, 4 * MIB, |event| {
@@ -357,4 +357,36 @@ fn a_queue_gets_longer_logs_while_work_is_queued() {
     drop(client);
     host.check_invariants().unwrap();
     assert_eq!(host.stopped(), None);
+}
+
+/// Longer logs while a tool traces lie elsewhere: a process asks where its queue logs now. Of a queue that the kernel feeds there is no answer.
+#[test]
+fn a_process_asks_where_its_queue_logs() {
+    // spec: sync §2.1, sync §2.9
+    let host = host(VIRTUAL, 4 * MIB);
+    let client = client(&host);
+    let owned = client.gpu.device().create_context(NodeId(0)).unwrap();
+    let create = |flags| {
+        let call = QueueCall::CreateHwQueue { context: owned.handle(), flags, private_data: Vec::new() };
+        let Ok(Reply::HwQueue(made)) = client.link.call(Call::Queue(call)) else { panic!("a queue") };
+        (made.queue, made.logs)
+    };
+    let asked = |queue| match client.link.call(Call::Queue(QueueCall::GetNativeFenceLogDetail { queue })) {
+        Ok(Reply::NativeFenceLogs(logs)) => Ok(logs),
+        Ok(reply) => panic!("{reply:?}"),
+        Err(refusal) => Err(refusal.status),
+    };
+    let (fed, none) = create(QueueFlags::empty());
+    assert_eq!((none, asked(fed)), (None, Err(NtStatus::INVALID_PARAMETER)));
+    let (queue, logs) = create(QueueFlags::USER_MODE_SUBMISSION);
+    assert_eq!(asked(queue), Ok(logs.expect("its process feeds it")));
+    let ring = client.pinned(SurfaceKind::System, 4096);
+    let ring = ring.allocation().handle();
+    let call = QueueCall::CreateDoorbell { queue, ring, ring_va: GpuVa::NULL, private_data: Vec::new() };
+    client.link.call(Call::Queue(call)).expect("a doorbell");
+    host.trace_fences(true);
+    let longer = asked(queue).expect("its process feeds it");
+    let logs = logs.expect("as above");
+    assert!(longer.wait_entries > logs.wait_entries && longer.signal_entries > logs.signal_entries, "{longer:?}");
+    assert!(longer.wait_base != logs.wait_base && longer.signal_base != logs.signal_base, "{longer:?}");
 }

@@ -27,6 +27,8 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
             reservation_bytes: 0,
         }),
         Call::Residency(ResidencyCall::FlushHeapTransitions { adapter: handle }),
+        Call::Adapter(AdapterCall::SetStablePowerState { adapter: handle, enabled: true }),
+        Call::Display(DisplayCall::GetSharedPrimaryHandle { adapter: handle, source: Default::default() }),
         Call::Priority(PriorityCall::SetProcessSchedulingPriorityClass { adapter: handle, class: 2 }),
         Call::Priority(PriorityCall::GetProcessSchedulingPriorityClass { adapter: handle }),
         Call::Priority(PriorityCall::SetContextSchedulingPriority { context: handle, priority: 0 }),
@@ -49,6 +51,7 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
         Call::Packet(PacketCall::DestroyContext { context: handle }),
         Call::Queue(QueueCall::CreateHwQueue { context: handle, flags: QueueFlags::empty(), private_data: Vec::new() }),
         Call::Queue(QueueCall::DestroyHwQueue { queue: handle }),
+        Call::Queue(QueueCall::GetNativeFenceLogDetail { queue: handle }),
         Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue: handle, points: Vec::new() }),
         Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue {
             queues: vec![handle],
