@@ -57,16 +57,7 @@ impl Turn<'_> {
                 let command = Command { progress_value, buffer, buffer_bytes, private_data };
                 self.submit_command(cx, queue, command, &written_primaries)
             }
-            QueueCall::GetNativeFenceLogDetail { queue } => {
-                let (index, number) = self.queue(queue)?;
-                let logs = self.adapters[index.0 as usize].logs_of(number);
-                let logs = logs.ok_or_else(|| {
-                    invalid(format!(
-                        "the kernel feeds queue {queue}, and logs none of its waits and signals in its memory"
-                    ))
-                })?;
-                done(Reply::NativeFenceLogs(logs))
-            }
+            QueueCall::GetNativeFenceLogDetail { queue } => self.logs_of(queue),
             QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points } => {
                 let (index, number) = self.live_queue(queue)?;
                 let points = self.points(cx, index, &points, PointUse::GpuWait)?;
@@ -137,6 +128,16 @@ impl Turn<'_> {
         self.adapters[index.0 as usize].destroy_queue(cx, number);
         self.forget_all(named);
         done(Reply::Done)
+    }
+
+    /// Where a queue logs now.
+    // spec: sync §2.1
+    fn logs_of(&self, queue: RawHandle) -> Result<Answer, Refusal> {
+        let (index, number) = self.queue(queue)?;
+        let logs = self.adapters[index.0 as usize].logs_of(number);
+        let logs =
+            logs.ok_or_else(|| invalid(format!("the kernel feeds queue {queue}, which has no logs of its own")))?;
+        done(Reply::NativeFenceLogs(logs))
     }
 
     fn create_doorbell(
