@@ -36,11 +36,7 @@ impl Generator<'_> {
             ShareName::NtHandle(nt)
         };
         match self.dice.below(16) {
-            12 if self.dice.chance(60) => {
-                let kind = if self.dice.chance(50) { Kind::Resource } else { Kind::GlobalShare };
-                let (resource, process) = (self.handle(kind), ProcessId(self.dice.number32(8)));
-                Call::Share(ShareCall::CheckSharedResourceAccess { resource, process })
-            }
+            12 if self.dice.chance(60) => self.access_call(),
             12 => Call::Sync(SyncCall::OpenSynchronizationObject { shared: self.handle(Kind::GlobalShare) }),
             13 => Call::Sync(SyncCall::OpenSyncObjectFromNtHandle { handle: nt }),
             14 => {
@@ -97,6 +93,13 @@ impl Generator<'_> {
             _ if self.dice.chance(5) => Call::KeyedMutex(KeyedMutexCall::OpenFromNtHandle { handle: nt }),
             _ => Call::Share(ShareCall::CloseNtHandle { handle: nt }),
         }
+    }
+
+    /// Whether a process may use a resource: by the caller's own handle or by a global one.
+    fn access_call(&mut self) -> Call {
+        let kind = if self.dice.chance(50) { Kind::Resource } else { Kind::GlobalShare };
+        let (resource, process) = (self.handle(kind), ProcessId(self.dice.number32(8)));
+        Call::Share(ShareCall::CheckSharedResourceAccess { resource, process })
     }
 
     /// One of a few names, so that they meet; seldom an odd one.
