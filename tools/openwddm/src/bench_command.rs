@@ -28,7 +28,7 @@ pub struct BenchArguments {
     /// Few rounds: shows in seconds that everything runs
     #[arg(long)]
     pub smoke: bool,
-    /// One measure instead of all. Most take seconds; `growth`, `processes`, `daemon` and `neighbour` take minutes each on two processors,
+    /// One measure instead of all. Most take seconds; `growth`, `processes`, `daemon`, `arenas` and `neighbour` take minutes each on two processors,
     /// `daemon` about five (31 rounds of 32 replays)
     #[arg(long, value_name = "MEASURE", value_parser = bench::MEASURES)]
     pub only: Option<String>,

@@ -21,6 +21,7 @@
 //! | `calls` | a call over a socket against a bare message there and back |
 //! | `handles` | a lookup of a handle against an index into a slice; forged, stale and reused names, of which there may be none |
 //! | `daemon` | four clients of a daemon that have half of what they need, against the same four in one program |
+//! | `arenas` | allocations of a client of a daemon: their life, a million of them, their memory, a lock of much, against those in process |
 //! | `neighbour` | what a client of a daemon keeps of its share beside an attacker, and what is left of that |
 //! | `vulkan` | hops and submissions against a chain of timeline semaphores and an empty submission of lavapipe, where it is installed |
 //! | `waits` | waits that sleep, signalled by a thread and by an engine, against a futex wake |
@@ -42,6 +43,7 @@
 //!
 //! It is no test of correctness and no profiler. Called by the command line.
 
+mod arenas;
 mod awake;
 mod bytes;
 mod calibration;

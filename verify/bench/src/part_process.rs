@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::report::BenchError;
-use crate::{daemon, growth, neighbour};
+use crate::{arenas, daemon, growth, neighbour};
 
 /// The prefix of a part's answer when it failed.
 const FAILED: &str = "failed: ";
@@ -109,6 +109,7 @@ pub fn play(words: &[String]) -> Result<(), BenchError> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let played = match words[..] {
         ["replay", socket, seed, steps] => daemon::play(&measure, socket.as_ref(), seed, steps),
+        ["holder", way, most] => arenas::held::play(&measure, way, most),
         ["instructions"] => growth::instructions::play(&measure),
         ["worker", socket] => neighbour::play_worker(&measure, socket.as_ref()),
         ["neighbour", socket] => neighbour::play(&measure, socket.as_ref()),

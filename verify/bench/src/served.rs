@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dxgk_host::{Host, HostConfig, Mode, PROFILES, ProcessLink, page_table_bytes};
-use dxgkd::{Daemon, Limits};
+use dxgkd::{Daemon, Limits, ProcessLimits, UNLIMITED, UserLimits};
 use kmt_link::Link;
 use kmt_link::socket::SocketLink;
 
@@ -21,11 +21,16 @@ pub(crate) struct Kernel {
 impl Kernel {
     /// With this much video memory; `served`: behind a socket.
     pub fn start(vram_bytes: u64, served: bool) -> Result<Kernel, BenchError> {
+        Kernel::limited(vram_bytes, 16 * vram_bytes, served, Limits::default())
+    }
+
+    /// With this much system memory too, and clients that may have so much.
+    pub fn limited(vram_bytes: u64, system_bytes: u64, served: bool, limits: Limits) -> Result<Kernel, BenchError> {
         let failed = |error: String| BenchError::Device(error);
         let config = HostConfig {
             vram_bytes,
             page_table_bytes: page_table_bytes(vram_bytes),
-            system_bytes: 16 * vram_bytes,
+            system_bytes,
             isolates_processes: served,
             processors: all_processors(),
             memory_files: true,
@@ -36,7 +41,7 @@ impl Kernel {
             .then(|| {
                 let folder = tempfile::tempdir()?;
                 let path = folder.path().join("kernel");
-                let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, Limits::default())
+                let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, limits)
                     .map_err(|error| failed(error.to_string()))?;
                 Ok::<_, BenchError>((daemon, path, folder))
             })
@@ -70,4 +75,29 @@ impl Kernel {
         }
         Ok(())
     }
+}
+
+/// None: what is measured is what the calls cost, not where a configuration ends them.
+pub(crate) fn no_limits() -> Limits {
+    let process = ProcessLimits {
+        lanes: UNLIMITED,
+        unheard: UNLIMITED,
+        clearing_percent: 100,
+        descriptors: UNLIMITED,
+        handles: UNLIMITED,
+        sync_objects: UNLIMITED,
+        queued: UNLIMITED,
+        ..ProcessLimits::default()
+    };
+    let user = UserLimits {
+        processes: UNLIMITED,
+        lanes: UNLIMITED,
+        unheard: UNLIMITED,
+        descriptors: UNLIMITED,
+        handles: UNLIMITED,
+        sync_objects: UNLIMITED,
+        queued: UNLIMITED,
+        ..UserLimits::default()
+    };
+    Limits { processes: UNLIMITED, process, user, ..Limits::default() }
 }

@@ -7,12 +7,12 @@ use crate::machine::{AsBefore, IdleExit, Machine, NoHalt, all_processors};
 use crate::part_process::Program;
 use crate::report::{BenchError, BenchReport, Row};
 use crate::{
-    bytes, calls, copies, daemon, doorbell, frames, growth, handles, hop, litmus, mapping, neighbour, page_tables,
-    planner, processes, residency, sched, signals, simulated, tracing, vulkan, waiters, waits,
+    arenas, bytes, calls, copies, daemon, doorbell, frames, growth, handles, hop, litmus, mapping, neighbour,
+    page_tables, planner, processes, residency, sched, signals, simulated, tracing, vulkan, waiters, waits,
 };
 
 /// The names of the measures, in their order.
-pub const MEASURES: [&str; 22] = [
+pub const MEASURES: [&str; 23] = [
     "litmus",
     "signals",
     "waiters",
@@ -27,6 +27,7 @@ pub const MEASURES: [&str; 22] = [
     "handles",
     "calls",
     "daemon",
+    "arenas",
     "neighbour",
     "sched",
     "tracing",
@@ -119,6 +120,10 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
                         Some(program) => neighbour::rows(program, options.smoke)?,
                         None => vec![Row::absent(name, "needs a program that plays its clients")],
                     },
+                    "arenas" => {
+                        let program = options.program.as_ref().map(Program);
+                        arenas::rows(program, amounts.copy_batches, options.smoke)?
+                    }
                     "growth" => growth::rows(pair, options.smoke)?,
                     "processes" => processes::rows(options.smoke)?,
                     "planner" => planner::rows(options.smoke)?,

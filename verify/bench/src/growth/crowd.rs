@@ -9,7 +9,7 @@ use d3dkmt::{
     NtHandle, PagingQueue, Resource, Section, VirtualContext,
 };
 use dxgk_host::{Host, HostConfig, Mode, PROFILES, ProcessLink};
-use dxgkd::{Daemon, Limits, ProcessLimits, UNLIMITED, UserLimits};
+use dxgkd::Daemon;
 use kmt_calls::{CreateAllocationFlags, ResourceRequest};
 use kmt_link::Link;
 use kmt_link::socket::SocketLink;
@@ -18,6 +18,7 @@ use softgpu_umd::Gpu;
 use wddm_types::{GpuVa, PAGE_BYTES};
 
 use crate::report::BenchError;
+use crate::served::no_limits;
 
 /// Video memory: 100,000 pages and as many again.
 const VRAM_BYTES: u64 = 1 << 30;
@@ -93,7 +94,7 @@ impl Crowd {
         let serve = || {
             let folder = tempfile::tempdir()?;
             let path = folder.path().join("kernel");
-            let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, limits());
+            let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, no_limits());
             Ok::<_, BenchError>((daemon.map_err(|error| failed(error.to_string()))?, path, folder))
         };
         let served = (way == Way::Socket).then(serve).transpose()?;
@@ -183,29 +184,4 @@ fn connect(host: &Arc<Host>, path: Option<&std::path::Path>) -> Result<Arc<dyn L
         }
         None => ProcessLink::new(Arc::clone(host)),
     })
-}
-
-/// None: what is measured is what the calls cost, not where a configuration ends them.
-fn limits() -> Limits {
-    let process = ProcessLimits {
-        lanes: UNLIMITED,
-        unheard: UNLIMITED,
-        clearing_percent: 100,
-        descriptors: UNLIMITED,
-        handles: UNLIMITED,
-        sync_objects: UNLIMITED,
-        queued: UNLIMITED,
-        ..ProcessLimits::default()
-    };
-    let user = UserLimits {
-        processes: UNLIMITED,
-        lanes: UNLIMITED,
-        unheard: UNLIMITED,
-        descriptors: UNLIMITED,
-        handles: UNLIMITED,
-        sync_objects: UNLIMITED,
-        queued: UNLIMITED,
-        ..UserLimits::default()
-    };
-    Limits { processes: UNLIMITED, process, user, ..Limits::default() }
 }

@@ -1,0 +1,75 @@
+//! The life of an allocation of 64 KiB in system memory: it is created, locked, written, unlocked and destroyed before the next one is. Over
+//! a socket its pages are lent to the client and taken back; in the kernel's program the client writes where they are. Called by `arenas`.
+
+use std::time::Instant;
+
+use softgpu_umd::Gpu;
+
+use super::{BYTES, request};
+use crate::report::{BenchError, Goal, Row};
+use crate::served::Kernel;
+use crate::statistic::{median, median_ratio};
+
+/// Most times the cost in process that it may cost over a socket.
+const GOAL: f64 = 2.0;
+/// Allocations of all rounds together, each way.
+const LIVES: usize = 100_000;
+const SMOKE_LIVES: usize = 300;
+const VRAM_BYTES: u64 = 64 << 20;
+
+/// The row.
+pub(super) fn row(batches: usize, smoke: bool) -> Result<Row, BenchError> {
+    let lives = if smoke { SMOKE_LIVES } else { LIVES };
+    let batches = batches.max(3);
+    let batch = lives.div_ceil(batches);
+    let [there, here] = [true, false].map(Client::start);
+    let (there, here) = (there?, here?);
+    // The first lives make lanes and arenas, and touch memory.
+    there.life_ns(batch)?;
+    here.life_ns(batch)?;
+    let (mut served, mut in_process) = (Vec::new(), Vec::new());
+    for _ in 0..batches {
+        served.push(there.life_ns(batch)?);
+        in_process.push(here.life_ns(batch)?);
+    }
+    let ratio = Some(median_ratio(&served, &in_process));
+    Ok(Row {
+        measure: format!(
+            "create, lock, write, unlock, destroy {} allocations of {} KiB, over a socket",
+            batch * batches,
+            BYTES >> 10
+        ),
+        ours: format!("{:.2} us each", median(served) / 1000.0),
+        peer: format!("in process {:.2} us", median(in_process) / 1000.0),
+        ratio,
+        goal: Goal::AtMost(GOAL),
+    })
+}
+
+/// A client, and the kernel that it has for itself.
+struct Client {
+    gpu: Gpu,
+    // Behind what uses it.
+    _kernel: Kernel,
+}
+
+impl Client {
+    fn start(served: bool) -> Result<Client, BenchError> {
+        let kernel = Kernel::start(VRAM_BYTES, served)?;
+        Ok(Client { gpu: Gpu::open(kernel.connect()?)?, _kernel: kernel })
+    }
+
+    /// Nanoseconds of a life, the mean of so many one after the other. A last call waits until the kernel has carried out the destructions,
+    /// whose answers no client awaits.
+    fn life_ns(&self, lives: usize) -> Result<f64, BenchError> {
+        let started = Instant::now();
+        for number in 1..=lives as u64 {
+            let allocation = self.gpu.device().create_allocation(request())?;
+            let lock = allocation.lock()?;
+            lock.fill_words(0, BYTES / 8, |_| number);
+            drop(lock);
+        }
+        self.gpu.device().state()?;
+        Ok(started.elapsed().as_nanos() as f64 / lives as f64)
+    }
+}
