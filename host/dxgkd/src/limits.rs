@@ -7,7 +7,7 @@
 //! | processes | `listener` | the connection is refused with the reason |
 //! | lanes | `client` | the lane is refused, and the call that it was for: `NO_MEMORY` |
 //! | bytes of messages | `client`, `lane` | the daemon discards the message unread, and refuses its call: `NO_MEMORY` |
-//! | handles, sync objects, memory, queued packets, sections and NT handles as descriptors | the kernel (`dxgk_host::Quota`) | the call is refused: `NO_MEMORY` |
+//! | handles, sync objects, memory, locked video memory, queued packets, sections and NT handles as descriptors | the kernel (`dxgk_host::Quota`) | the call is refused: `NO_MEMORY` |
 //! | time to reap its clients | `reconnect_delay` | the next client of the same process waits before the daemon accepts it |
 //! | unheard messages, their descriptors, answer time | `stream` | the client is disconnected |
 
@@ -55,6 +55,8 @@ pub struct ProcessLimits {
     pub sync_objects: u64,
     /// Most bytes of allocations and sections.
     pub memory_bytes: u64,
+    /// Most bytes of allocations that it has locked and that may lie in video memory, which the daemon lends it.
+    pub locked_video_bytes: u64,
     /// Most packets submitted and not done.
     pub queued: u64,
     /// Most bytes of video memory that it may have resident before the kernel asks it to trim; [`UNLIMITED`]: the kernel's own budget.
@@ -83,6 +85,8 @@ pub struct UserLimits {
     pub sync_objects: u64,
     /// As [`ProcessLimits::memory_bytes`].
     pub memory_bytes: u64,
+    /// As [`ProcessLimits::locked_video_bytes`].
+    pub locked_video_bytes: u64,
     /// As [`ProcessLimits::queued`].
     pub queued: u64,
     /// As [`ProcessLimits::message_bytes`].
@@ -115,6 +119,7 @@ impl Default for ProcessLimits {
             handles: 65_536,
             sync_objects: 4_096,
             memory_bytes: UNLIMITED,
+            locked_video_bytes: 4 << 30,
             queued: 16_384,
             budget_bytes: UNLIMITED,
             message_bytes: 32 << 20,
@@ -133,6 +138,7 @@ impl Default for UserLimits {
             handles: UNLIMITED,
             sync_objects: UNLIMITED,
             memory_bytes: UNLIMITED,
+            locked_video_bytes: UNLIMITED,
             queued: UNLIMITED,
             message_bytes: 256 << 20,
         }
@@ -142,8 +148,9 @@ impl Default for UserLimits {
 impl ProcessLimits {
     /// The part that the kernel enforces.
     pub(crate) fn quota(&self) -> Quota {
-        let ProcessLimits { handles, sync_objects, memory_bytes, queued, descriptors, .. } = *self;
-        Quota { handles, sync_objects, committed_bytes: memory_bytes, memory_files: descriptors, queued }
+        let ProcessLimits { handles, sync_objects, memory_bytes, locked_video_bytes, queued, descriptors, .. } = *self;
+        let (committed_bytes, memory_files, locked_bytes) = (memory_bytes, descriptors, locked_video_bytes);
+        Quota { handles, sync_objects, committed_bytes, memory_files, queued, locked_bytes }
     }
 
     /// Most descriptors that the daemon holds for one such client: sections and NT handles, files of messages that it has not heard, whose
@@ -158,8 +165,9 @@ impl ProcessLimits {
 impl UserLimits {
     /// The part that the kernel enforces.
     pub(crate) fn quota(&self) -> Quota {
-        let UserLimits { handles, sync_objects, memory_bytes, queued, descriptors, .. } = *self;
-        Quota { handles, sync_objects, committed_bytes: memory_bytes, memory_files: descriptors, queued }
+        let UserLimits { handles, sync_objects, memory_bytes, locked_video_bytes, queued, descriptors, .. } = *self;
+        let (committed_bytes, memory_files, locked_bytes) = (memory_bytes, descriptors, locked_video_bytes);
+        Quota { handles, sync_objects, committed_bytes, memory_files, queued, locked_bytes }
     }
 }
 

@@ -27,6 +27,7 @@ use wddm_types::{AdapterIndex, CpuRun, ProcessId};
 
 use crate::effect::{Cx, Effect, MappingChange};
 use crate::number::{MappingChangeNumber, PagingWorkNumber};
+use crate::quota::Commitments;
 use crate::store::ObjectNumber;
 use copy::Baseline;
 
@@ -43,6 +44,10 @@ pub struct CpuView {
     /// Changes that the outside was told.
     told: u64,
     by_allocation: BTreeMap<AllocationId, MappingId>,
+    /// Of these, those that may lie in video memory: whose they are, and how many bytes.
+    counted: BTreeMap<AllocationId, (ProcessId, u64)>,
+    /// The same, by process.
+    locked: Commitments,
     /// For these, pages of the adapter's own are lent, or will be.
     lent: BTreeSet<MappingId>,
     /// Of these, those that show nothing yet.
@@ -80,9 +85,18 @@ impl CpuView {
         MappingId(u64::from(on.0) << NUMBER_BITS | self.named)
     }
 
-    /// An allocation is locked that was not.
-    pub fn enter(&mut self, on: AdapterIndex, allocation: AllocationId) -> MappingId {
+    /// An allocation is locked that was not, of which this process may see so many bytes in video memory.
+    pub fn enter(
+        &mut self,
+        on: AdapterIndex,
+        allocation: AllocationId,
+        (process, video_bytes): (ProcessId, u64),
+    ) -> MappingId {
         let mapping = self.name(on);
+        if video_bytes > 0 {
+            self.counted.insert(allocation, (process, video_bytes));
+            self.locked.charge(process, video_bytes);
+        }
         let before = self.by_allocation.insert(allocation, mapping);
         debug_assert!(before.is_none(), "an allocation has one mapping: {allocation:?} had {before:?}");
         mapping
@@ -114,8 +128,16 @@ impl CpuView {
     /// An allocation is not locked any more: its mapping, and whether pages of the adapter's own are lent for it.
     pub fn unlock(&mut self, allocation: AllocationId) -> Option<(MappingId, bool)> {
         let mapping = self.by_allocation.remove(&allocation)?;
+        if let Some((process, bytes)) = self.counted.remove(&allocation) {
+            self.locked.release(process, bytes);
+        }
         self.unshown.remove(&mapping);
         Some((mapping, self.lent.remove(&mapping)))
+    }
+
+    /// What processes have locked that may lie in video memory.
+    pub fn locked(&self) -> &Commitments {
+        &self.locked
     }
 
     /// A mapping that is unlocked leaves at a turn of the ring.

@@ -12,6 +12,7 @@
 //! | sync objects | those of them that name fences, keyed mutexes and other synchronization objects, those of its queues too |
 //! | committed bytes | allocations that it created, with instances that locks made, and sections; until the pages are free again, also when it has died and others have them open |
 //! | memory files | what costs the host a descriptor each: sections, which lie in files of their own for the processes that share them, and what stands elsewhere for an NT handle that is kept for the process, also when it has died. Allocations lie in a few files of their process, however many there are |
+//! | locked bytes | allocations that it has locked and that may lie in video memory: where the process is elsewhere, the kernel lends it those pages, and their content is copied at the first lock and behind the last unlock. A lock of WDDM 1 that waits for the GPU is asked when the call comes |
 //! | queued | packets that contexts and hardware queues hold or have with the device; a queue that a process feeds itself holds none |
 
 use std::collections::BTreeMap;
@@ -34,6 +35,8 @@ pub struct Quota {
     pub memory_files: u64,
     /// Most packets that were submitted and are not done.
     pub queued: u64,
+    /// Most bytes of locked allocations that may lie in video memory.
+    pub locked_bytes: u64,
 }
 
 impl Quota {
@@ -44,6 +47,7 @@ impl Quota {
         committed_bytes: u64::MAX,
         memory_files: u64::MAX,
         queued: u64::MAX,
+        locked_bytes: u64::MAX,
     };
 
     /// The limit of one kind.
@@ -54,6 +58,7 @@ impl Quota {
             Kind::CommittedBytes => self.committed_bytes,
             Kind::MemoryFiles => self.memory_files,
             Kind::Queued => self.queued,
+            Kind::LockedBytes => self.locked_bytes,
         }
     }
 }
@@ -81,10 +86,12 @@ pub enum Kind {
     CommittedBytes,
     MemoryFiles,
     Queued,
+    LockedBytes,
 }
 
 impl Kind {
-    const ALL: [Kind; 5] = [Kind::Handles, Kind::SyncObjects, Kind::CommittedBytes, Kind::MemoryFiles, Kind::Queued];
+    const ALL: [Kind; 6] =
+        [Kind::Handles, Kind::SyncObjects, Kind::CommittedBytes, Kind::MemoryFiles, Kind::Queued, Kind::LockedBytes];
 
     fn name(self) -> &'static str {
         match self {
@@ -93,6 +100,7 @@ impl Kind {
             Kind::CommittedBytes => "committed bytes",
             Kind::MemoryFiles => "memory files",
             Kind::Queued => "queued packets",
+            Kind::LockedBytes => "locked bytes of video memory",
         }
     }
 
@@ -104,6 +112,7 @@ impl Kind {
             Kind::CommittedBytes => "memory",
             Kind::MemoryFiles => "descriptors",
             Kind::Queued => "queued",
+            Kind::LockedBytes => "locked_video",
         }
     }
 }
@@ -259,6 +268,14 @@ impl Committing {
     /// It may not.
     pub fn may_commit(&self, bytes: u64) -> Result<(), OverQuota> {
         self.left.may_commit(bytes, 0)
+    }
+
+    /// Whether the call may lock so many more bytes that may lie in video memory.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn may_lock(&self, bytes: u64) -> Result<(), Refusal> {
+        self.left.take(Kind::LockedBytes, bytes)
     }
 
     /// A process has another piece.

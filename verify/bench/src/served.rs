@@ -86,6 +86,7 @@ pub(crate) fn no_limits() -> Limits {
         descriptors: UNLIMITED,
         handles: UNLIMITED,
         sync_objects: UNLIMITED,
+        locked_video_bytes: UNLIMITED,
         queued: UNLIMITED,
         ..ProcessLimits::default()
     };

@@ -215,10 +215,21 @@ impl Adapter {
         Some(self.memory.allocations.enter_resource(device, body))
     }
 
-    /// Only the creating process may lock a shared allocation.
+    /// Only the creating process may lock a shared allocation, and a process only so much that may lie in video memory. Further locks of
+    /// what is locked cost nothing more.
     // spec: memory §6.3
     pub(super) fn may_lock(&self, number: AllocationNumber) -> Result<(), Refusal> {
-        self.memory.allocations.may_lock(number, self.process_of_binding(number))
+        self.memory.allocations.may_lock(number, self.process_of_binding(number))?;
+        let id = self.memory.allocations[number].vidmm;
+        match self.memory.cpu_view.of(id) {
+            Some(_) => Ok(()),
+            None => self.memory.committing.may_lock(self.video_bytes(id)),
+        }
+    }
+
+    /// The bytes of an allocation that may lie in video memory; 0 of one that never does.
+    pub(super) fn video_bytes(&self, id: AllocationId) -> u64 {
+        if self.vidmm.may_lie_in_memory(id) { self.vidmm.allocation_bytes(id) } else { 0 }
     }
 
     /// A process may not write a resource that another process shares for reading only.

@@ -1,6 +1,6 @@
 //! The rules between the objects of one adapter (`crate::invariant` has the table), and its part of a digest of the state.
 
-use vidmm::{BrokenInvariant, StateDigest};
+use vidmm::{AllocationId, BrokenInvariant, StateDigest};
 use wddm_types::{PageRun, ProcessId, RawHandle, WordAddress};
 
 use crate::adapter::Adapter;
@@ -149,6 +149,14 @@ impl Adapter {
         }
         ensure(sums.iter().eq(self.memory.committing.committed().iter()), "quotas", || {
             format!("{sums:?}, counted {:?}", self.memory.committing.committed())
+        })?;
+        let mut locked = Commitments::default();
+        let seen = |id: &AllocationId| self.memory.cpu_view.of(*id).is_some() && self.video_bytes(*id) > 0;
+        for (id, body) in self.memory.allocations.bodies().filter(|(id, _)| seen(id)) {
+            locked.charge(body.creator, self.video_bytes(id));
+        }
+        ensure(locked.iter().eq(self.memory.cpu_view.locked().iter()), "quotas", || {
+            format!("{locked:?} is locked, counted {:?}", self.memory.cpu_view.locked())
         })
     }
 

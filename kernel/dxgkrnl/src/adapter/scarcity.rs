@@ -81,6 +81,11 @@ impl Adapter {
         self.memory.committing.committed()
     }
 
+    /// Bytes of allocations that a process has locked and that may lie in video memory.
+    pub fn locked_bytes_of(&self, process: ProcessId) -> u64 {
+        self.memory.cpu_view.locked().of(process).bytes
+    }
+
     /// Packets of a process that hardware queues hold back.
     pub fn unfinished_of(&self, process: ProcessId) -> u64 {
         self.vidsch.queues.unfinished_of(process.0)

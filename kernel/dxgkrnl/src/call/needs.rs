@@ -35,6 +35,12 @@ impl Needs {
     const SOMETHING: Needs =
         Needs { kinds: &[Kind::Handles, Kind::SyncObjects, Kind::CommittedBytes, Kind::MemoryFiles], ..Needs::NOTHING };
 
+    /// Of a lock.
+    const LOCK: Needs = Needs {
+        kinds: &[Kind::Handles, Kind::SyncObjects, Kind::CommittedBytes, Kind::MemoryFiles, Kind::LockedBytes],
+        ..Needs::NOTHING
+    };
+
     const fn handles(handles: usize) -> Needs {
         Needs { handles, ..Needs::SOMETHING }
     }
@@ -150,8 +156,9 @@ fn of_residency(call: &ResidencyCall) -> Needs {
 
 fn of_lock(call: &LockCall) -> Needs {
     match call {
-        LockCall::Lock2 { .. } => Needs::SOMETHING.moving(),
-        LockCall::Lock { .. } | LockCall::Unlock { .. } | LockCall::Unlock2 { .. } => Needs::SOMETHING,
+        LockCall::Lock2 { .. } => Needs::LOCK.moving(),
+        LockCall::Lock { .. } => Needs::LOCK,
+        LockCall::Unlock { .. } | LockCall::Unlock2 { .. } => Needs::SOMETHING,
     }
 }
 

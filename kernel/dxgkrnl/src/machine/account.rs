@@ -79,7 +79,7 @@ impl Machine {
             let ends = ending.get(process).map_or(0, |ending| match kind {
                 Kind::CommittedBytes => ending.bytes,
                 Kind::MemoryFiles => ending.pieces,
-                Kind::Handles | Kind::SyncObjects | Kind::Queued => 0,
+                Kind::Handles | Kind::SyncObjects | Kind::Queued | Kind::LockedBytes => 0,
             });
             self.used(*process, kind).saturating_sub(ends)
         };
@@ -109,6 +109,7 @@ impl Machine {
             }
             Kind::MemoryFiles => in_sections.pieces + self.nt_handles.kept_for(process),
             Kind::Queued => self.adapters.iter().map(|adapter| adapter.unfinished_of(process)).sum(),
+            Kind::LockedBytes => self.adapters.iter().map(|adapter| adapter.locked_bytes_of(process)).sum(),
         }
     }
 }

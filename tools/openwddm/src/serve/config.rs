@@ -98,6 +98,7 @@ pub struct ProcessPart {
     handles: Option<Count>,
     sync_objects: Option<Count>,
     memory: Option<Amount>,
+    locked_video: Option<Amount>,
     queued: Option<Count>,
     descriptors: Option<Count>,
     lanes: Option<Count>,
@@ -117,6 +118,7 @@ pub struct UserPart {
     handles: Option<Count>,
     sync_objects: Option<Count>,
     memory: Option<Amount>,
+    locked_video: Option<Amount>,
     queued: Option<Count>,
     descriptors: Option<Count>,
     lanes: Option<Count>,
@@ -132,6 +134,7 @@ pub struct OneUserPart {
     handles: Option<Count>,
     sync_objects: Option<Count>,
     memory: Option<Amount>,
+    locked_video: Option<Amount>,
     queued: Option<Count>,
     descriptors: Option<Count>,
     lanes: Option<Count>,
@@ -236,8 +239,8 @@ macro_rules! over {
     };
 }
 
-over!(ProcessPart: handles sync_objects memory queued descriptors lanes unheard answer_ms clearing_percent budget messages raise_priority);
-over!(UserPart: processes handles sync_objects memory queued descriptors lanes unheard messages);
+over!(ProcessPart: handles sync_objects memory locked_video queued descriptors lanes unheard answer_ms clearing_percent budget messages raise_priority);
+over!(UserPart: processes handles sync_objects memory locked_video queued descriptors lanes unheard messages);
 
 impl ProcessPart {
     fn limits(&self, other: ProcessLimits) -> ProcessLimits {
@@ -251,6 +254,7 @@ impl ProcessPart {
             handles: count(self.handles, other.handles),
             sync_objects: count(self.sync_objects, other.sync_objects),
             memory_bytes: self.memory.map_or(other.memory_bytes, |memory| memory.0),
+            locked_video_bytes: self.locked_video.map_or(other.locked_video_bytes, |locked| locked.0),
             queued: count(self.queued, other.queued),
             budget_bytes: self.budget.map_or(other.budget_bytes, |budget| budget.0),
             message_bytes: self.messages.map_or(other.message_bytes, |messages| messages.0),
@@ -270,6 +274,7 @@ impl UserPart {
             handles: count(self.handles, other.handles),
             sync_objects: count(self.sync_objects, other.sync_objects),
             memory_bytes: self.memory.map_or(other.memory_bytes, |memory| memory.0),
+            locked_video_bytes: self.locked_video.map_or(other.locked_video_bytes, |locked| locked.0),
             queued: count(self.queued, other.queued),
             message_bytes: self.messages.map_or(other.message_bytes, |messages| messages.0),
         }
@@ -279,16 +284,59 @@ impl UserPart {
 impl OneUserPart {
     fn user(&self) -> UserPart {
         let OneUserPart {
-            processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard, messages, ..
+            processes,
+            handles,
+            sync_objects,
+            memory,
+            locked_video,
+            queued,
+            descriptors,
+            lanes,
+            unheard,
+            messages,
+            ..
         } = *self;
-        UserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard, messages }
+        UserPart {
+            processes,
+            handles,
+            sync_objects,
+            memory,
+            locked_video,
+            queued,
+            descriptors,
+            lanes,
+            unheard,
+            messages,
+        }
     }
 
     fn over(self, other: OneUserPart) -> OneUserPart {
-        let UserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard, messages } =
-            self.user().over(other.user());
+        let UserPart {
+            processes,
+            handles,
+            sync_objects,
+            memory,
+            locked_video,
+            queued,
+            descriptors,
+            lanes,
+            unheard,
+            messages,
+        } = self.user().over(other.user());
         let process = self.process.over(other.process);
-        OneUserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard, messages, process }
+        OneUserPart {
+            processes,
+            handles,
+            sync_objects,
+            memory,
+            locked_video,
+            queued,
+            descriptors,
+            lanes,
+            unheard,
+            messages,
+            process,
+        }
     }
 }
 

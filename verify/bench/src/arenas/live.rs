@@ -1,8 +1,8 @@
 //! The creation of an allocation beside a million live ones of the same client, against one beside a thousand. Called by `arenas`.
 //!
-//! No allocation is locked. The kernel lends a client pages when it first uses them (decision 0027), so such an allocation has no mapping in
-//! the daemon, and `vm.max_map_count` bounds none of it; the row says how many mappings the program has more. Client and daemon are in this
-//! program, so both are counted.
+//! No allocation is locked, and each lies in system memory: the kernel lends its pages to the client of a daemon when it is created. The
+//! operating system joins the mappings of neighbours, so `vm.max_map_count` bounds into how many pieces a client's memory falls, and not how
+//! many allocations it has; the row says how many mappings the program has more. Client and daemon are in this program, so both are counted.
 
 use std::sync::Arc;
 use std::time::Instant;

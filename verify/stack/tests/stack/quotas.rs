@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use d3dkmt::{Event, Fence, FenceFlags, NativeFenceRequest, Refusal, Section, SyncObjectAccess};
+use d3dkmt::{DestroyFlags, Event, Fence, FenceFlags, NativeFenceRequest, Refusal, Section, SyncObjectAccess};
 use dxgk_host::{AccountId, Admission, Host, ProcessLink, Quota};
 use kmt_link::Link;
 use softgpu_umd::{Gpu, Surface, SurfaceKind, UmdError};
@@ -120,6 +120,43 @@ fn as_many_bytes_as_the_quota_says() {
     surfaces.clear();
     process.refused(|| process.surface(MIB + 1), &["0 of 1048576"]);
     process.surface(MIB).expect("all of it");
+}
+
+#[test]
+fn as_many_locked_bytes_of_video_memory_as_the_quota_says() {
+    // spec: memory §6.3, memory §9.2
+    let process = alone(Quota { locked_bytes: MIB, ..Quota::NONE });
+    let video = |bytes| {
+        let made = process.gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, bytes, false);
+        made.expect("memory enough")
+    };
+    let lock = |surface: &Surface| surface.allocation().lock();
+    let surfaces: Vec<_> = (0..4).map(|_| video(MIB / 4)).collect();
+    let mut locks: Vec<_> = surfaces.iter().map(|surface| lock(surface).expect("within the quota")).collect();
+    let more = video(4096);
+    let parts = [
+        "limit of locked bytes of video memory",
+        "the process has 1048576 of 1048576",
+        "4096 more",
+        "process.locked_video",
+    ];
+    process.refused(|| lock(&more), &parts);
+    // A further lock of what is locked counts no bytes, and its end gives none back.
+    drop(lock(&surfaces[0]).expect("it is locked already"));
+    process.refused(|| lock(&more), &parts);
+    let system = process.surface(MIB).expect("system memory");
+    let elsewhere = lock(&system).expect("it never lies in video memory");
+    locks.pop();
+    drop(lock(&more).expect("a quarter is free again"));
+    drop((elsewhere, locks));
+    // Destroyed allocations give back what they had locked.
+    let last = lock(&surfaces[1]).expect("all is free again");
+    surfaces[1].allocation().destroy(DestroyFlags::SYNCHRONOUS_DESTROY).expect("it may go while it is locked");
+    while process.host.step() {}
+    let whole = video(MIB);
+    drop(lock(&whole).expect("all of it"));
+    drop(last);
+    process.host.check_invariants().expect("the kernel's invariants hold");
 }
 
 #[test]

@@ -22,7 +22,7 @@ impl Adapter {
             return mapping;
         }
         let runs = if self.lends(cx, runs) { &[] } else { runs };
-        let mapping = self.memory.cpu_view.enter(self.index, allocation);
+        let mapping = self.memory.cpu_view.enter(self.index, allocation, (process, self.video_bytes(allocation)));
         let size_bytes = self.vidmm.allocation_bytes(allocation);
         let runs = self.through_caches(cx, allocation, runs.to_vec());
         self.memory.cpu_view.tell(cx, mapping, MappingChange::Made { process, size_bytes, runs });

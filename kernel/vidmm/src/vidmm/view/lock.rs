@@ -187,6 +187,11 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(true)
     }
 
+    /// Whether an allocation may lie in a memory segment, and not only in system memory.
+    pub fn may_lie_in_memory(&self, id: AllocationId) -> bool {
+        self.allocations[id].info.supported_segments.iter().any(|segment| !self.segment(segment).is_aperture())
+    }
+
     /// Whether an allocation is locked.
     pub fn is_locked(&self, id: AllocationId) -> bool {
         self.locks_of(id) > 0

@@ -37,6 +37,7 @@ fn the_printed_file_says_the_defaults_and_every_name() {
         handles,
         sync_objects,
         memory,
+        locked_video,
         queued,
         descriptors,
         lanes,
@@ -51,14 +52,25 @@ fn the_printed_file_says_the_defaults_and_every_name() {
     assert!(
         counts.iter().all(Option::is_some)
             && memory.is_some()
+            && locked_video.is_some()
             && budget.is_some()
             && messages.is_some()
             && raise_priority.is_some()
     );
-    let UserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard, messages } =
-        said.user;
+    let UserPart {
+        processes,
+        handles,
+        sync_objects,
+        memory,
+        locked_video,
+        queued,
+        descriptors,
+        lanes,
+        unheard,
+        messages,
+    } = said.user;
     let counts = [processes, handles, sync_objects, queued, descriptors, lanes, unheard];
-    assert!(counts.iter().all(Option::is_some) && memory.is_some() && messages.is_some());
+    assert!(counts.iter().all(Option::is_some) && [memory, locked_video, messages].iter().all(Option::is_some));
 }
 
 #[test]
@@ -87,6 +99,7 @@ fn what_is_wrong_is_told_with_its_line_and_its_name() {
         ("[process]\nhandles = 1.5", "line 2", &["handles", "a number from 1 on"]),
         ("[process]\nhandles = [1]", "line 2", &["handles", "a number from 1 on"]),
         ("[user]\nmemory = \"lots\"", "line 2", &["memory", "no amount of memory"]),
+        ("[process]\nlocked_video = \"much\"", "line 2", &["locked_video", "no amount of memory"]),
         ("[user]\nmemory = \"50%\"", "line 2", &["memory", "no workload"]),
         ("[user]\nanswer_ms = 1", "line 2", &["answer_ms", "unknown field"]),
         ("mode = \"999\"", "line 1", &["mode", "three octal digits"]),
@@ -115,12 +128,19 @@ fn what_is_wrong_is_told_with_its_line_and_its_name() {
 fn a_limit_on_the_command_line_holds_instead_of_the_files() {
     let file = read("processes = 3\n[process]\nhandles = 5\nqueued = 6\n[users.7]\nlanes = 2\n").expect("a file");
     let mut said = file;
-    for text in ["process.handles=8", "user.memory=1GiB", "users.7.unheard=4", "process.queued=unlimited"] {
+    for text in [
+        "process.handles=8",
+        "user.memory=1GiB",
+        "users.7.unheard=4",
+        "process.queued=unlimited",
+        "user.locked_video=2GiB",
+    ] {
         said = Config::limit(text).expect(text).over(said);
     }
     let limits = said.limits();
     assert_eq!((limits.processes, limits.process.handles, limits.process.queued), (3, 8, UNLIMITED));
-    assert_eq!(limits.user.memory_bytes, 1 << 30);
+    assert_eq!((limits.user.memory_bytes, limits.user.locked_video_bytes), (1 << 30, 2 << 30));
+    assert_eq!(limits.process.locked_video_bytes, ProcessLimits::default().locked_video_bytes);
     assert_eq!((limits.of(7).user.lanes, limits.of(7).user.unheard), (2, 4));
     for (text, part) in [
         ("process.handles", "NAME=VALUE"),
