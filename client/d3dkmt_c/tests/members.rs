@@ -88,6 +88,25 @@ fn the_page_has_the_table_of_what_has_no_effect() {
     assert_eq!(found, wanted);
 }
 
+/// The header's word for a member that means nothing is that of the list, and no other member of an argument has it.
+#[test]
+fn the_header_calls_idle_members_unread() {
+    let accepted = WITHOUT_EFFECT.iter().filter(|row| row.flag.is_empty()).map(|row| (row.of, row.member));
+    let idle: BTreeSet<(&str, &str)> = IDLE.iter().map(|(of, member, _)| (*of, *member)).chain(accepted).collect();
+    let mut wrong = Vec::new();
+    for item in ITEMS.iter().copied().flatten().filter(|item| argument(item.name)) {
+        let Shape::Struct(fields) = item.shape else { continue };
+        for field in fields.iter().filter(|field| !field.says.is_empty()) {
+            let is_idle = idle.contains(&(item.name, field.name));
+            let says_so = field.says.starts_with("unread: ") || field.says == "out: never written";
+            if is_idle != says_so {
+                wrong.push(format!("{}.{}: {}", item.name, field.name, field.says));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 /// The bodies of all functions that take a structure, by its name.
 fn bodies() -> BTreeMap<String, String> {
     let mut bodies: BTreeMap<String, String> = BTreeMap::new();

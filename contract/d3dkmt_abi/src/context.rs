@@ -17,13 +17,13 @@ layout! {
     }
 
     number D3DKMT_CLIENTHINT { INT;
-        D3DKMT_CLIENTHINT_UNKNOWN = 0,
-        D3DKMT_CLIENTHINT_OPENGL = 1,
-        D3DKMT_CLIENTHINT_OPENCL = 3,
-        D3DKMT_CLIENTHINT_VULKAN = 4,
-        D3DKMT_CLIENTHINT_CUDA = 5,
-        D3DKMT_CLIENTHINT_DX12 = 12,
-        D3DKMT_CLIENTHINT_ONEAPI_LEVEL0 = 19,
+        D3DKMT_CLIENTHINT_UNKNOWN = 0: "the interface of the program is not known",
+        D3DKMT_CLIENTHINT_OPENGL = 1: "the context serves OpenGL",
+        D3DKMT_CLIENTHINT_OPENCL = 3: "the context serves OpenCL",
+        D3DKMT_CLIENTHINT_VULKAN = 4: "the context serves Vulkan",
+        D3DKMT_CLIENTHINT_CUDA = 5: "the context serves CUDA",
+        D3DKMT_CLIENTHINT_DX12 = 12: "the context serves Direct3D 12",
+        D3DKMT_CLIENTHINT_ONEAPI_LEVEL0 = 19: "the context serves oneAPI Level Zero",
     }
 
     structure D3DKMT_CREATECONTEXT { 96;

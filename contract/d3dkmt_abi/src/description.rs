@@ -22,8 +22,19 @@ pub enum Shape {
     Union(&'static [Field]),
     /// A word of flags of this C type, bit by bit.
     Flags(&'static str, &'static [Flag]),
-    /// An enumeration: names with values.
-    Enum(&'static [(&'static str, i64)]),
+    /// An enumeration.
+    Enum(&'static [Enumerator]),
+}
+
+/// A name of an enumeration.
+#[derive(Clone, Copy, Debug)]
+pub struct Enumerator {
+    /// Its name.
+    pub name: &'static str,
+    /// The number that it stands for.
+    pub is: i64,
+    /// Its meaning here; what the library refuses begins with `refused: `.
+    pub says: &'static str,
 }
 
 /// A field of a structure or union.

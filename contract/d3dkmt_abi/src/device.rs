@@ -33,23 +33,23 @@ layout! {
     }
 
     number D3DKMT_DEVICESTATE_TYPE { INT;
-        D3DKMT_DEVICESTATE_EXECUTION = 1,
-        D3DKMT_DEVICESTATE_PRESENT = 2,
-        D3DKMT_DEVICESTATE_RESET = 3,
-        D3DKMT_DEVICESTATE_PRESENT_DWM = 4,
-        D3DKMT_DEVICESTATE_PAGE_FAULT = 5,
-        D3DKMT_DEVICESTATE_PRESENT_QUEUE = 6,
+        D3DKMT_DEVICESTATE_EXECUTION = 1: "answered: ExecutionState, whether the device runs or why it is lost",
+        D3DKMT_DEVICESTATE_PRESENT = 2: "answered: PresentState, how many presents a source has shown",
+        D3DKMT_DEVICESTATE_RESET = 3: "answered: ResetState, always 0: no desktop is switched",
+        D3DKMT_DEVICESTATE_PRESENT_DWM = 4: "answered: PresentStateDWM, how many presents a source has shown",
+        D3DKMT_DEVICESTATE_PAGE_FAULT = 5: "answered: PageFaultState, the address at which the device was lost",
+        D3DKMT_DEVICESTATE_PRESENT_QUEUE = 6: "answered: PresentQueueState, whether the limit of queued presents is reached",
     }
 
     // spec: memory §5.8
     number D3DKMT_DEVICEEXECUTION_STATE { INT;
-        D3DKMT_DEVICEEXECUTION_ACTIVE = 1,
-        D3DKMT_DEVICEEXECUTION_RESET = 2,
-        D3DKMT_DEVICEEXECUTION_HUNG = 3,
-        D3DKMT_DEVICEEXECUTION_STOPPED = 4,
-        D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY = 5,
-        D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT = 6,
-        D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT = 7,
+        D3DKMT_DEVICEEXECUTION_ACTIVE = 1: "the device runs",
+        D3DKMT_DEVICEEXECUTION_RESET = 2: "lost by a reset of the adapter",
+        D3DKMT_DEVICEEXECUTION_HUNG = 3: "lost: its work did not end in time",
+        D3DKMT_DEVICEEXECUTION_STOPPED = 4: "lost: the adapter has stopped",
+        D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY = 5: "lost: memory that its work needs could not be had",
+        D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT = 6: "lost: the GPU refused its commands",
+        D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT = 7: "lost: the GPU met an address that leads nowhere",
     }
 
     flags D3DKMT_DEVICERESET_STATE { UINT;
@@ -113,8 +113,8 @@ layout! {
     }
 
     number D3DKMT_DEVICE_ERROR_REASON { INT;
-        D3DKMT_DEVICE_ERROR_REASON_GENERIC = -2147483648,
-        D3DKMT_DEVICE_ERROR_REASON_DRIVER_ERROR = -2147483642,
+        D3DKMT_DEVICE_ERROR_REASON_GENERIC = -2147483648: "an error of the program or its runtime",
+        D3DKMT_DEVICE_ERROR_REASON_DRIVER_ERROR = -2147483642: "an error of the user-mode driver",
     }
 
     structure D3DKMT_MARKDEVICEASERROR { 8;

@@ -5,11 +5,11 @@ use crate::number::*;
 
 layout! {
     number D3DKMT_VIDPNSOURCEOWNER_TYPE { INT;
-        D3DKMT_VIDPNSOURCEOWNER_UNOWNED = 0,
-        D3DKMT_VIDPNSOURCEOWNER_SHARED = 1,
-        D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE = 2,
-        D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVEGDI = 3,
-        D3DKMT_VIDPNSOURCEOWNER_EMULATED = 4,
+        D3DKMT_VIDPNSOURCEOWNER_UNOWNED = 0: "the device gives the source back",
+        D3DKMT_VIDPNSOURCEOWNER_SHARED = 1: "refused: a source has one owner, or none",
+        D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE = 2: "the device owns the source alone",
+        D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVEGDI = 3: "refused: a source has one owner, or none",
+        D3DKMT_VIDPNSOURCEOWNER_EMULATED = 4: "refused: a source has one owner, or none",
     }
 
     structure D3DKMT_SETVIDPNSOURCEOWNER { 32;

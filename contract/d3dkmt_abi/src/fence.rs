@@ -6,8 +6,8 @@ use crate::sync_object::D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS;
 
 layout! {
     number D3DDDI_NATIVEFENCE_TYPE { INT;
-        D3DDDI_NATIVEFENCE_TYPE_DEFAULT = 0,
-        D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU = 1,
+        D3DDDI_NATIVEFENCE_TYPE_DEFAULT = 0: "CPU and GPU both signal it and wait for it",
+        D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU = 1: "engines of one GPU signal it and wait for it; the CPU has no access",
     }
 
     // spec: sync §2.1

@@ -37,7 +37,7 @@ layout! {
 
     structure D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE { 32;
         0 hNtHandle: HANDLE = "in: each is refused: D3DKMTOpenResourceFromNtHandle opens a mutex with its resource",
-        8 hKeyedMutex: D3DKMT_HANDLE = "out: never written",
+        8 hKeyedMutex: D3DKMT_HANDLE = "out: the keyed mutex; as each handle is refused, it stays as it was",
         16 pPrivateRuntimeData: *mut VOID = "unread: each handle is refused",
         24 PrivateRuntimeDataSize: UINT = "unread: each handle is refused",
     }

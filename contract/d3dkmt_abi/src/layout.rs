@@ -76,7 +76,7 @@ macro_rules! item {
             $(#[doc = $says] pub const $flag: $of = (<$of>::MAX >> (<$of>::BITS - $width)) << $bit;)*
         }
     };
-    ($(#[$doc:meta])* number $name:ident { $of:ident; $($value:ident = $is:literal,)* }) => {
+    ($(#[$doc:meta])* number $name:ident { $of:ident; $($value:ident = $is:literal: $says:literal,)* }) => {
         $(#[$doc])*
         pub type $name = $of;
         $(pub const $value: $name = $is;)*
@@ -121,8 +121,8 @@ macro_rules! shape {
             $($crate::Flag { name: stringify!($flag), bit: $bit, width: $width, says: $says },)*
         ])
     };
-    (number $name:ident { $of:ident; $($value:ident = $is:literal,)* }) => {
-        $crate::Shape::Enum(&[$((stringify!($value), $is),)*])
+    (number $name:ident { $of:ident; $($value:ident = $is:literal: $says:literal,)* }) => {
+        $crate::Shape::Enum(&[$($crate::Enumerator { name: stringify!($value), is: $is, says: $says },)*])
     };
 }
 

@@ -42,7 +42,7 @@ pub use adapter::*;
 pub use allocation::*;
 pub use arm::{ARMS, Arm};
 pub use context::*;
-pub use description::{Field, Flag, Item, NumberKind, Shape};
+pub use description::{Enumerator, Field, Flag, Item, NumberKind, Shape};
 pub use device::*;
 pub use display::*;
 pub use escape::*;

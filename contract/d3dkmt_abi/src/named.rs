@@ -20,15 +20,15 @@ layout! {
     }
 
     number DXGK_ENGINE_TYPE { INT;
-        DXGK_ENGINE_TYPE_OTHER = 0,
-        DXGK_ENGINE_TYPE_3D = 1,
-        DXGK_ENGINE_TYPE_VIDEO_DECODE = 2,
-        DXGK_ENGINE_TYPE_VIDEO_ENCODE = 3,
-        DXGK_ENGINE_TYPE_VIDEO_PROCESSING = 4,
-        DXGK_ENGINE_TYPE_SCENE_ASSEMBLY = 5,
-        DXGK_ENGINE_TYPE_COPY = 6,
-        DXGK_ENGINE_TYPE_OVERLAY = 7,
-        DXGK_ENGINE_TYPE_CRYPTO = 8,
+        DXGK_ENGINE_TYPE_OTHER = 0: "any other engine; the only kind in answers here",
+        DXGK_ENGINE_TYPE_3D = 1: "an engine that draws",
+        DXGK_ENGINE_TYPE_VIDEO_DECODE = 2: "an engine that decodes video",
+        DXGK_ENGINE_TYPE_VIDEO_ENCODE = 3: "an engine that encodes video",
+        DXGK_ENGINE_TYPE_VIDEO_PROCESSING = 4: "an engine that changes video pictures",
+        DXGK_ENGINE_TYPE_SCENE_ASSEMBLY = 5: "an engine that puts scenes together",
+        DXGK_ENGINE_TYPE_COPY = 6: "an engine that copies",
+        DXGK_ENGINE_TYPE_OVERLAY = 7: "an engine of overlays",
+        DXGK_ENGINE_TYPE_CRYPTO = 8: "an engine that encrypts",
     }
 
     flags DXGK_NODEMETADATA_FLAGS { UINT;
@@ -66,15 +66,15 @@ layout! {
     }
 
     number DXGK_ENGINE_TYPE { INT;
-        DXGK_ENGINE_TYPE_OTHER = 0,
-        DXGK_ENGINE_TYPE_3D = 1,
-        DXGK_ENGINE_TYPE_VIDEO_DECODE = 2,
-        DXGK_ENGINE_TYPE_VIDEO_ENCODE = 3,
-        DXGK_ENGINE_TYPE_VIDEO_PROCESSING = 4,
-        DXGK_ENGINE_TYPE_SCENE_ASSEMBLY = 5,
-        DXGK_ENGINE_TYPE_COPY = 6,
-        DXGK_ENGINE_TYPE_OVERLAY = 7,
-        DXGK_ENGINE_TYPE_CRYPTO = 8,
+        DXGK_ENGINE_TYPE_OTHER = 0: "any other engine; the only kind in answers here",
+        DXGK_ENGINE_TYPE_3D = 1: "an engine that draws",
+        DXGK_ENGINE_TYPE_VIDEO_DECODE = 2: "an engine that decodes video",
+        DXGK_ENGINE_TYPE_VIDEO_ENCODE = 3: "an engine that encodes video",
+        DXGK_ENGINE_TYPE_VIDEO_PROCESSING = 4: "an engine that changes video pictures",
+        DXGK_ENGINE_TYPE_SCENE_ASSEMBLY = 5: "an engine that puts scenes together",
+        DXGK_ENGINE_TYPE_COPY = 6: "an engine that copies",
+        DXGK_ENGINE_TYPE_OVERLAY = 7: "an engine of overlays",
+        DXGK_ENGINE_TYPE_CRYPTO = 8: "an engine that encrypts",
     }
 
     flags DXGK_NODEMETADATA_FLAGS { UINT;

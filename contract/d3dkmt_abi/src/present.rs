@@ -13,25 +13,25 @@ layout! {
     }
 
     number D3DDDI_FLIPINTERVAL_TYPE { INT;
-        D3DDDI_FLIPINTERVAL_IMMEDIATE = 0,
-        D3DDDI_FLIPINTERVAL_ONE = 1,
-        D3DDDI_FLIPINTERVAL_TWO = 2,
-        D3DDDI_FLIPINTERVAL_THREE = 3,
-        D3DDDI_FLIPINTERVAL_FOUR = 4,
-        D3DDDI_FLIPINTERVAL_IMMEDIATE_ALLOW_TEARING = 5,
+        D3DDDI_FLIPINTERVAL_IMMEDIATE = 0: "shown at once; the display must be able to",
+        D3DDDI_FLIPINTERVAL_ONE = 1: "shown at least 1 vertical blank behind the flip before it",
+        D3DDDI_FLIPINTERVAL_TWO = 2: "shown at least 2 vertical blanks behind the flip before it",
+        D3DDDI_FLIPINTERVAL_THREE = 3: "shown at least 3 vertical blanks behind the flip before it",
+        D3DDDI_FLIPINTERVAL_FOUR = 4: "shown at least 4 vertical blanks behind the flip before it",
+        D3DDDI_FLIPINTERVAL_IMMEDIATE_ALLOW_TEARING = 5: "refused: the largest interval is FOUR",
     }
 
     number D3DKMT_PRESENT_MODEL { INT;
-        D3DKMT_PM_UNINITIALIZED = 0,
-        D3DKMT_PM_REDIRECTED_GDI = 1,
-        D3DKMT_PM_REDIRECTED_FLIP = 2,
-        D3DKMT_PM_REDIRECTED_BLT = 3,
-        D3DKMT_PM_REDIRECTED_VISTABLT = 4,
-        D3DKMT_PM_SCREENCAPTUREFENCE = 5,
-        D3DKMT_PM_REDIRECTED_GDI_SYSMEM = 6,
-        D3DKMT_PM_REDIRECTED_COMPOSITION = 7,
-        D3DKMT_PM_SURFACECOMPLETE = 8,
-        D3DKMT_PM_FLIPMANAGER = 9,
+        D3DKMT_PM_UNINITIALIZED = 0: "no model: the only one that a present here may have",
+        D3DKMT_PM_REDIRECTED_GDI = 1: "refused: a compositor's, and there is none",
+        D3DKMT_PM_REDIRECTED_FLIP = 2: "refused: a compositor's, and there is none",
+        D3DKMT_PM_REDIRECTED_BLT = 3: "refused: a compositor's, and there is none",
+        D3DKMT_PM_REDIRECTED_VISTABLT = 4: "refused: a compositor's, and there is none",
+        D3DKMT_PM_SCREENCAPTUREFENCE = 5: "refused: a compositor's, and there is none",
+        D3DKMT_PM_REDIRECTED_GDI_SYSMEM = 6: "refused: a compositor's, and there is none",
+        D3DKMT_PM_REDIRECTED_COMPOSITION = 7: "refused: a compositor's, and there is none",
+        D3DKMT_PM_SURFACECOMPLETE = 8: "refused: a compositor's, and there is none",
+        D3DKMT_PM_FLIPMANAGER = 9: "refused: a compositor's, and there is none",
     }
 
     flags D3DKMT_PRESENTFLAGS { UINT;
@@ -119,8 +119,8 @@ layout! {
     }
 
     number D3DKMT_QUEUEDLIMIT_TYPE { INT;
-        D3DKMT_SET_QUEUEDLIMIT_PRESENT = 1,
-        D3DKMT_GET_QUEUEDLIMIT_PRESENT = 2,
+        D3DKMT_SET_QUEUEDLIMIT_PRESENT = 1: "taken: the most presents that the device may have queued",
+        D3DKMT_GET_QUEUEDLIMIT_PRESENT = 2: "refused: the limit is only set",
     }
 
     structure D3DKMT_SETQUEUEDLIMIT_FLIP { 8;
@@ -140,18 +140,18 @@ layout! {
     }
 
     number D3DDDI_VIDEO_SIGNAL_SCANLINE_ORDERING { INT;
-        D3DDDI_VSSLO_UNINITIALIZED = 0,
-        D3DDDI_VSSLO_PROGRESSIVE = 1,
-        D3DDDI_VSSLO_INTERLACED_UPPERFIELDFIRST = 2,
-        D3DDDI_VSSLO_INTERLACED_LOWERFIELDFIRST = 3,
-        D3DDDI_VSSLO_OTHER = 255,
+        D3DDDI_VSSLO_UNINITIALIZED = 0: "the order of lines is not said",
+        D3DDDI_VSSLO_PROGRESSIVE = 1: "line by line",
+        D3DDDI_VSSLO_INTERLACED_UPPERFIELDFIRST = 2: "refused: no display here interlaces",
+        D3DDDI_VSSLO_INTERLACED_LOWERFIELDFIRST = 3: "refused: no display here interlaces",
+        D3DDDI_VSSLO_OTHER = 255: "refused: no display here has another order",
     }
 
     number D3DDDI_ROTATION { INT;
-        D3DDDI_ROTATION_IDENTITY = 1,
-        D3DDDI_ROTATION_90 = 2,
-        D3DDDI_ROTATION_180 = 3,
-        D3DDDI_ROTATION_270 = 4,
+        D3DDDI_ROTATION_IDENTITY = 1: "not turned",
+        D3DDDI_ROTATION_90 = 2: "refused: no display here turns",
+        D3DDDI_ROTATION_180 = 3: "refused: no display here turns",
+        D3DDDI_ROTATION_270 = 4: "refused: no display here turns",
     }
 
     structure D3DKMT_SETDISPLAYMODE_FLAGS { 8;

@@ -79,10 +79,10 @@ layout! {
 
     // spec: sync §2.9
     number D3DDDI_DOORBELLSTATUS { INT;
-        D3DDDI_DOORBELLSTATUS_CONNECTED = 0,
-        D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD = 1,
-        D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY = 2,
-        D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT = 3,
+        D3DDDI_DOORBELLSTATUS_CONNECTED = 0: "a ring reaches the GPU",
+        D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD = 1: "a ring reaches the GPU; the driver also wants D3DKMTNotifyWorkSubmission",
+        D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY = 2: "a ring reaches nothing; connect the doorbell and ring again",
+        D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT = 3: "a ring reaches nothing, and the queue is lost",
     }
 
     flags D3DKMT_CREATE_DOORBELL_FLAGS { UINT;

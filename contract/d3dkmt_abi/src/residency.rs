@@ -12,9 +12,9 @@ pub type PFND3DKMT_BUDGETCHANGENOTIFICATIONCALLBACK = Option<extern "C" fn(*mut 
 
 layout! {
     number D3DDDI_PAGINGQUEUE_PRIORITY { INT;
-        D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL = -1,
-        D3DDDI_PAGINGQUEUE_PRIORITY_NORMAL = 0,
-        D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL = 1,
+        D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL = -1: "behind the other paging queues",
+        D3DDDI_PAGINGQUEUE_PRIORITY_NORMAL = 0: "as most paging queues",
+        D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL = 1: "before the other paging queues",
     }
 
     // spec: memory §4.9
@@ -106,10 +106,10 @@ layout! {
 
     // spec: memory §5.9
     number D3DKMT_OFFER_PRIORITY { INT;
-        D3DKMT_OFFER_PRIORITY_LOW = 1,
-        D3DKMT_OFFER_PRIORITY_NORMAL = 2,
-        D3DKMT_OFFER_PRIORITY_HIGH = 3,
-        D3DKMT_OFFER_PRIORITY_AUTO = 4,
+        D3DKMT_OFFER_PRIORITY_LOW = 1: "the content is the first to be given up",
+        D3DKMT_OFFER_PRIORITY_NORMAL = 2: "the content is given up behind that of LOW",
+        D3DKMT_OFFER_PRIORITY_HIGH = 3: "the content is the last to be given up",
+        D3DKMT_OFFER_PRIORITY_AUTO = 4: "the kernel chooses among the others",
     }
 
     flags D3DKMT_OFFER_FLAGS { UINT;
@@ -127,9 +127,9 @@ layout! {
     }
 
     number D3DDDI_RECLAIM_RESULT { INT;
-        D3DDDI_RECLAIM_RESULT_OK = 0,
-        D3DDDI_RECLAIM_RESULT_DISCARDED = 1,
-        D3DDDI_RECLAIM_RESULT_NOT_COMMITTED = 2,
+        D3DDDI_RECLAIM_RESULT_OK = 0: "the content is as it was",
+        D3DDDI_RECLAIM_RESULT_DISCARDED = 1: "the content is lost; the allocation is usable",
+        D3DDDI_RECLAIM_RESULT_NOT_COMMITTED = 2: "content and memory are lost, and memory could not be had again",
     }
 
     alternative D3DKMT_RECLAIMALLOCATIONS2_RESULTS { 8;

@@ -11,13 +11,13 @@ pub const D3DDDI_SYNC_OBJECT_ALL_ACCESS: DWORD = 0x1f_0003;
 layout! {
     // spec: sync §1.1
     number D3DDDI_SYNCHRONIZATIONOBJECT_TYPE { INT;
-        D3DDDI_SYNCHRONIZATION_MUTEX = 1,
-        D3DDDI_SEMAPHORE = 2,
-        D3DDDI_FENCE = 3,
-        D3DDDI_CPU_NOTIFICATION = 4,
-        D3DDDI_MONITORED_FENCE = 5,
-        D3DDDI_PERIODIC_MONITORED_FENCE = 6,
-        D3DDDI_NATIVE_FENCE = 7,
+        D3DDDI_SYNCHRONIZATION_MUTEX = 1: "a mutex between contexts",
+        D3DDDI_SEMAPHORE = 2: "a semaphore between contexts",
+        D3DDDI_FENCE = 3: "a fence of the old model, whose value no program reads",
+        D3DDDI_CPU_NOTIFICATION = 4: "an event that the GPU's work sets",
+        D3DDDI_MONITORED_FENCE = 5: "a fence whose value CPU and GPU read",
+        D3DDDI_PERIODIC_MONITORED_FENCE = 6: "a fence that a display's vertical blanks count up",
+        D3DDDI_NATIVE_FENCE = 7: "a fence that GPUs signal and wait for by themselves",
     }
 
     // spec: sync §2.3

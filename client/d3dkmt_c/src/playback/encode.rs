@@ -124,9 +124,9 @@ fn declared(item: &'static Item, name: &str, value: &Value, part: &mut [u8], are
         _ if item.name == "LUID" => number(name, numeric(name, value)?, part),
         Shape::Flags(_, bits) => number(name, flags(bits, value)?, &mut part[..size]),
         Shape::Enum(values) => {
-            let named = value.text().and_then(|text| values.iter().find(|(known, _)| *known == text));
+            let named = value.text().and_then(|text| values.iter().find(|known| known.name == text));
             let is = match named {
-                Some((_, is)) => (*is).into(),
+                Some(known) => known.is.into(),
                 None => numeric(name, value)?,
             };
             number(name, is, &mut part[..size])

@@ -143,8 +143,8 @@ impl Decoder<'_> {
             Shape::Flags(_, bits) => flags(bits, number(&bytes[..item.size])),
             Shape::Enum(values) => {
                 let is = signed(&bytes[..item.size]);
-                let named = values.iter().find(|(_, value)| *value == is);
-                named.map_or(Value::Number(is.into()), |(name, _)| Value::Text((*name).to_owned()))
+                let named = values.iter().find(|value| value.is == is);
+                named.map_or(Value::Number(is.into()), |value| Value::Text(value.name.to_owned()))
             }
             Shape::Union(_) => Value::Text(hex(bytes)),
             Shape::Struct(_) | Shape::Packed(_) => self.structure(fields(item), bytes),

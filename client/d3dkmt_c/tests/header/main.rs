@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use d3dkmt_abi::{ITEMS, Shape};
+use d3dkmt_abi::{Enumerator, ITEMS, Shape};
 use d3dkmt_c::{FunctionState, functions};
 
 const TABLE_HEAD: &str = "| function | state |\n|---|---|\n";
@@ -76,6 +76,25 @@ fn every_member_says_what_it_is() {
         }
     }
     assert!(said > 1200, "{said} members are not all");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Each value of an enumeration says its meaning, and the header has it behind the value.
+#[test]
+fn every_enumerator_says_what_it_means() {
+    let header = write::header();
+    let (mut said, mut wrong) = (0, Vec::new());
+    for item in ITEMS.iter().copied().flatten() {
+        let Shape::Enum(values) = item.shape else { continue };
+        for Enumerator { name, is, says } in values {
+            said += 1;
+            let written = header.contains(&format!("    {name} = {is}, /* {says} */\n"));
+            if says.len() < 4 || says.len() > 120 || says.contains("*/") || !written {
+                wrong.push(format!("{}.{name}: {says:?}", item.name));
+            }
+        }
+    }
+    assert!(said > 250, "{said} enumerators are not all");
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use d3dkmt_abi::{Field, Flag, ITEMS, Item, Shape};
+use d3dkmt_abi::{Enumerator, Field, Flag, ITEMS, Item, Shape};
 use d3dkmt_c::functions;
 use wddm_types::NtStatus;
 
@@ -205,10 +205,10 @@ fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
 }
 
 /// Enumerations are numbers of 4 bytes, whatever a compiler would choose.
-fn enumeration(text: &mut String, name: &str, values: &[(&str, i64)]) {
+fn enumeration(text: &mut String, name: &str, values: &[Enumerator]) {
     line(text, format_args!("typedef INT {name};\nenum {{"));
-    for (value, is) in values {
-        line(text, format_args!("    {value} = {is},"));
+    for Enumerator { name, is, says } in values {
+        line(text, format_args!("    {name} = {is}, /* {says} */"));
     }
     text.push_str("};\n");
 }
