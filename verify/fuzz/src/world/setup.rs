@@ -68,6 +68,7 @@ pub fn config(seed: u64) -> HostConfig {
     config.memory_policy.write_back_ahead = random.chance(30);
     if Random::new(!seed.rotate_left(21)).chance(30) {
         config.memory_policy.eviction = Eviction::Planner;
+        config.memory_policy.read_in_place = Random::new(!seed.rotate_left(33)).chance(50);
     }
     if hangs(seed) {
         // Work of these worlds takes microseconds.
