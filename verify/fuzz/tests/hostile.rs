@@ -39,3 +39,11 @@ fn a_lock_without_a_range_changes_nothing() {
     // spec: memory §6.5
     fuzz::run_world(1_799_121_034).unwrap_or_else(|failure| panic!("{failure}"));
 }
+
+/// A device ends while its adapter sleeps, and its words move when the adapter wakes; a fence of its packets ends when the ring has passed that move.
+#[test]
+fn a_move_says_nothing_of_words_whose_device_has_gone() {
+    // spec: memory §1.10, memory §3.4 operation 18, sync §1.5
+    let report = fuzz::run_world(4_331).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(report.sleeps > 0, "{report}");
+}

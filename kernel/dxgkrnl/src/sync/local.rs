@@ -162,6 +162,12 @@ impl Synchronization {
             if fence.kmd.is_none() || !fence.slot.stands_in(storage) {
                 return None;
             }
+            // Its queue and its device have gone, and the pages of words with the device: no engine signals by these words any more.
+            if fence.doomed
+                && !fence.slot.local_monitored().is_some_and(|word| self.local.devices.contains_key(&word.device))
+            {
+                return None;
+            }
             let (monitored, seen) = place(fence.slot.local_monitored()?);
             let monitored_word = match monitored.segment {
                 SegmentId::SYSTEM if seen => WordAddress(monitored.offset),
