@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 mod play;
+mod probe;
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,6 +51,8 @@ pub unsafe fn enter_in<T: Copy>(
     let place = unsafe { Place::structure(arguments) };
     status(name, place, |watched| {
         checked(arguments)?;
+        // SAFETY: readable as the caller vouches.
+        unsafe { probe::readable(arguments.cast(), size_of::<T>()) };
         // SAFETY: not NULL, aligned, and good for the rest as the caller vouches.
         unsafe { read_only(&Caller { process: session.process()?, watched }, arguments, body) }
     })
@@ -70,6 +73,8 @@ pub unsafe fn enter_in_out<T: Copy>(
     let place = unsafe { Place::structure(arguments.cast_const()) };
     status(name, place, |watched| {
         checked(arguments.cast_const())?;
+        // SAFETY: writable as the caller vouches.
+        unsafe { probe::writable(arguments.cast(), size_of::<T>()) };
         // SAFETY: as in `enter_in`; writable as the caller vouches.
         unsafe { written_on_success(&Caller { process: session.process()?, watched }, arguments, body) }
     })
@@ -89,6 +94,8 @@ pub unsafe fn enter_telling<T: Copy>(
     let place = unsafe { Place::structure(arguments.cast_const()) };
     status(name, place, |watched| {
         checked(arguments.cast_const())?;
+        // SAFETY: writable as the caller vouches.
+        unsafe { probe::writable(arguments.cast(), size_of::<T>()) };
         // SAFETY: as in `enter_in_out`.
         unsafe { written_always(&Caller { process: session.process()?, watched }, arguments, body) }
     })
@@ -281,6 +288,8 @@ impl<'call> Caller<'call> {
         if let Some(watched) = self.watched.filter(|_| count > 0) {
             watched.room(pointer.addr(), count * size_of::<T>());
         }
+        // SAFETY: writable as the caller vouches; nothing is asked of no elements.
+        unsafe { probe::writable(pointer.cast(), count * size_of::<T>()) };
         Ok(ResultBuffer { pointer, count, caller: self })
     }
 

@@ -5,6 +5,8 @@
 //! # The law of this boundary
 //! - A C caller vouches for its pointers as the declarations say: so many bytes, readable or writable, during the call. The border checks
 //!   all that it can see: a pointer that is NULL or misaligned is `STATUS_INVALID_PARAMETER`, and nothing has happened then.
+//! - Memory that is not there, or that is for reading only where results go, faults in the caller's thread at the caller's address, before the
+//!   kernel has heard of the call (decision 0044). The library installs no signal handler and holds no lock then.
 //! - An argument is read once, before the call; results are written once, after it. Arrays for results are checked before the call,
 //!   so that nothing is made that its caller cannot name.
 //! - A structure and a [`kmt_calls::Call`] meet in one function of one file, named after the function. Nothing is checked here that the
