@@ -2,6 +2,7 @@
 //! client; freed memory shows nothing of the dead client's content, and other clients go on.
 
 mod given;
+mod lives;
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -93,6 +94,20 @@ impl Served {
         let lane = Packets::new(socket);
         lane.send(&encode(&Hello::OURS, Vec::new()), &[theirs.as_fd()]).expect("it listens");
         Raw { lane, _stream: stream }
+    }
+
+    /// What is held when no client is left is what is held before: the same at two looks, a moment apart.
+    fn from_here(&mut self) {
+        loop {
+            let before = (ProgramResources::now(), self.host.state_digest());
+            std::thread::sleep(Duration::from_millis(50));
+            let same =
+                before.0 == ProgramResources::now() && before.1.differences(&self.host.state_digest()).is_empty();
+            if self.daemon.clients() == 0 && same {
+                self.before = before;
+                return;
+            }
+        }
     }
 
     /// Waits until there is no client any more, and nothing of one.
