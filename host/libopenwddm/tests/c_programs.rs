@@ -2,6 +2,7 @@
 
 #[path = "programs/hour.rs"]
 mod hour;
+mod pointers;
 mod programs;
 
 use std::path::{Path, PathBuf};

@@ -1,24 +1,16 @@
 //! Every function that takes a structure is called with memory that is not there, that is too short, and that is for reading only, and so is each
-//! pointer within each structure: `pointers/faults.c` makes the calls, this file writes its rows from the list of functions. The program runs with
+//! pointer within each structure: `faults.c` makes the calls, this file writes its rows from the list of functions. The program runs with
 //! a kernel of its own and behind a socket, and the answers are the same.
-
-mod programs;
 
 use std::fmt::Write as _;
 
 use d3dkmt_c::FUNCTIONS;
 use d3dkmt_c::abi::{Field, ITEMS, Shape};
 
-use programs::{Served, build_source, run};
+use super::programs::{Served, build_source, run};
 
 /// The members that a call follows when every count of the structure is 1 and everything else is 0, each as `function.member`.
-const FOLLOWED: &str = include_str!("pointers/followed.txt");
-
-/// The daemon of [`Served`].
-#[test]
-fn the_daemon() {
-    programs::daemon();
-}
+const FOLLOWED: &str = include_str!("followed.txt");
 
 fn shape(name: &str) -> Option<&'static Shape> {
     ITEMS.iter().flat_map(|items| items.iter()).find(|item| item.name == name).map(|item| &item.shape)
@@ -68,7 +60,7 @@ fn faults_are_the_callers(environment: &[(&str, &str)]) {
     let folder = tempfile::tempdir().expect("a folder");
     let (source, program) = (folder.path().join("faults.c"), folder.path().join("faults"));
     std::fs::write(folder.path().join("rows.h"), rows()).expect("a file");
-    std::fs::write(&source, include_str!("pointers/faults.c")).expect("a file");
+    std::fs::write(&source, include_str!("faults.c")).expect("a file");
     build_source(&source, &program, &["-Wno-cast-function-type", "-lopenwddm"]);
     let ran = run(&program, environment);
     let said = String::from_utf8_lossy(&ran.stdout);
