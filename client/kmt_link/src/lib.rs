@@ -10,6 +10,7 @@ mod descriptor;
 mod doorbell;
 mod mapping;
 mod notifications;
+mod own_events;
 mod routed;
 pub mod socket;
 mod writable_word;
@@ -19,6 +20,7 @@ pub use descriptor::Descriptors;
 pub use doorbell::{Doorbell, DoorbellPage, WakeEngine};
 pub use mapping::MappedBytes;
 pub use notifications::tell;
+pub use own_events::{OwnEvent, OwnEvents};
 pub use routed::{Routed, heard};
 pub use writable_word::WritableWord;
 

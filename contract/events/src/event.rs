@@ -2,12 +2,13 @@
 
 use crate::movement::{Cause, Move};
 use crate::reason::{ContextSchedule, Conversion, DoorbellTaken, PreemptedFor, Stillness};
+use serde::{Deserialize, Serialize};
 use wddm_types::PageRun;
 
 macro_rules! events {
     ($( $(#[$doc:meta])* $name:ident = $code:literal { $( $(#[$field_doc:meta])* $field:ident : $kind:ty ),* $(,)? } )*) => {
         /// One event.
-        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[allow(missing_docs)] // each field's meaning stands in the declaration below, which is the documentation's source
         pub enum Event {
             $( $(#[$doc])* $name { $( $(#[$field_doc])* $field: $kind ),* }, )*

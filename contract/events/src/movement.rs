@@ -1,7 +1,9 @@
 //! How memory moved, and why.
 
+use serde::{Deserialize, Serialize};
+
 /// Why memory moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Cause {
     /// MakeResident brought it in.
     MakeResident,
@@ -74,7 +76,7 @@ impl Cause {
 }
 
 /// How memory moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Move {
     /// Copied from system memory into a segment.
     PageIn,

@@ -1,7 +1,9 @@
 //! Why something happened, where a kind of event has several reasons.
 
+use serde::{Deserialize, Serialize};
+
 /// Why a leaf table of 64-KB entries got 4-KB ones (memory §4.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Conversion {
     /// Pages of system memory appeared in it.
     SystemMemory,
@@ -23,7 +25,7 @@ impl Conversion {
 }
 
 /// Why the kernel quiesces the contexts of a process while its page tables change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Stillness {
     /// A leaf table is converted (memory §4.5).
     Conversion,
@@ -45,7 +47,7 @@ impl Stillness {
 }
 
 /// The work for which a node gives back what was handed over (sync §4.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PreemptedFor {
     /// Paging, which goes before every context.
     Paging,
@@ -73,7 +75,7 @@ impl PreemptedFor {
 }
 
 /// The party that has taken a doorbell away from its process (sync §3.17).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DoorbellTaken {
     /// The driver, for another queue.
     Driver,
@@ -98,7 +100,7 @@ impl DoorbellTaken {
 }
 
 /// How hardware that schedules by itself treats a context (sync §4.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ContextSchedule {
     /// It has nothing to run.
     Idle,

@@ -42,6 +42,7 @@ use crate::host::event_loop::spawn_dispatcher;
 use crate::host::mount::{Mounted, SharedParts};
 use crate::host::state::HostState;
 use crate::line::{LINES_MAX, Line};
+use crate::own_events::{Heard, Rings};
 use crate::time::{Clock, Stopwatch};
 
 /// Bytes at the begin of each adapter's share of system memory for the kernel itself: fence words, rings of kernel-mode queues,
@@ -103,6 +104,8 @@ pub struct Host {
     arenas: Arc<Arenas>,
     /// Failures that were asked for.
     faults: Option<Arc<Faults>>,
+    /// Events of processes that ask for their own.
+    own_events: Arc<Rings>,
     /// This program's. Read at the start: later the program may have given up files.
     identity: ProcessIdentity,
 }
@@ -159,7 +162,9 @@ impl Host {
         let running = matches!(config.mode, Mode::Real).then(|| devices.iter().map(SoftGpu::run_threads).collect());
         let machine = Machine::new(handle_key(config.mode));
         let views = Views::new(Arc::clone(&system), devices.clone(), cpu_cache, config.memory_files);
-        let mut state = HostState::new(machine, Arc::clone(&system), config.tracer, clock, Arc::clone(&line), views);
+        let own_events = Arc::new(Rings::default());
+        let tracer = Box::new(Heard { rings: Arc::clone(&own_events), rest: config.tracer });
+        let mut state = HostState::new(machine, Arc::clone(&system), tracer, clock, Arc::clone(&line), views);
         for Mounted { miniport, adapter, provided, .. } in mounted {
             state.platforms.push(Box::new(provided));
             state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;
@@ -182,6 +187,7 @@ impl Host {
             given,
             arenas,
             faults,
+            own_events,
             identity: own_identity(),
         });
         host.set_going(running, isolates);
@@ -219,11 +225,6 @@ impl Host {
         self.hold().turn(Machine::process_created)
     }
 
-    /// What the operating system says of a process, for figures.
-    pub fn identify_process(&self, process: ProcessId, identity: ProcessIdentity) {
-        self.hold().turn(|machine, _| machine.identify_process(process, identity));
-    }
-
     /// What the operating system says of this program: processes of it have this identity.
     pub fn identity(&self) -> &ProcessIdentity {
         &self.identity
@@ -239,6 +240,7 @@ impl Host {
         state.views.process_gone(process);
         self.arenas.process_gone(process);
         self.doorbells.process_gone(process);
+        self.own_events.process_gone(process);
         // This refuses its pending calls.
         state.waiting.wake_all();
         began.elapsed()

@@ -86,8 +86,8 @@ pub struct RunArguments {
     #[arg(value_name = "FILE[,priority=CLASS][,budget=SIZE]")]
     pub workloads: Vec<Share>,
     /// Run them against the kernel that `openwddm serve` serves there, as processes of its own: its adapters and their memory are given
-    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["vram", "system", "adapters", "place", "virtual_time", "link", "choices", "trace", "report",
-        "demotions", "log_submissions", "delay", "level", "limit"])]
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["vram", "system", "adapters", "place", "virtual_time", "link", "choices",
+        "log_submissions", "delay", "level", "limit"])]
     pub connect: Option<PathBuf>,
     /// Video memory of each adapter: bytes, a number with KiB … TiB or KB … TB, or a percentage of the workload's peak
     #[arg(long, value_name = "SIZE|PERCENT", default_value = "60%", allow_hyphen_values = true)]

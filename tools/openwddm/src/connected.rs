@@ -1,7 +1,8 @@
 //! `openwddm run --connect`: workloads against a kernel in another process. This program is then nothing but clients: one connection, and
-//! so one process of that kernel, for each workload. Text and `--json` have what clients see ([`seen`]): the kernel's figures of their processes,
-//! and no event, which only the daemon has. Called by `entry`.
+//! so one process of that kernel, for each workload. Text and `--json` have what clients see ([`seen`]): the kernel's figures of their processes.
+//! `--trace`, `--report` and `--demotions` are made of the events that the kernel has about these processes alone ([`own_events`]). Called by `entry`.
 
+mod own_events;
 mod seen;
 
 use std::fmt::Write as _;
@@ -17,15 +18,17 @@ use softgpu_umd::UmdError;
 use wddm_types::NtStatus;
 
 use crate::arguments::Policy;
+use crate::connected::own_events::{Kept, merged};
 use crate::connected::seen::{ProcessSeen, RunSeen, Seen};
 use crate::console;
 use crate::error::RunError;
 use crate::imported::Imported;
 use crate::interruption::INTERRUPTED;
-use crate::output::Output;
+use crate::outcome::Summary;
 use crate::progress::Progress;
-use crate::run::budget;
-use crate::run::{Priority, RunOptions, Stage, Terms, open_placed, residency, stage_name};
+use crate::run::{Priority, RunOptions, Stage, Terms, open_placed, residency, stage_name, title};
+use crate::run::{budget, client};
+use crate::run_command::Outputs;
 use terminal_text::printable;
 use terminal_text::units;
 
@@ -43,7 +46,7 @@ pub fn run(
 ) -> Result<(String, u8), RunError> {
     let stage = stage_of(options)?;
     judge_policy(options.policy)?;
-    let json = options.json.as_ref().map(|path| Output::check("--json", path)).transpose()?;
+    let outputs = Outputs::check(options)?;
     let workloads = open_placed(options)?;
     if workloads.iter().any(|(_, terms)| terms.budget.is_some()) {
         return Err(RunError::Argument {
@@ -62,25 +65,39 @@ pub fn run(
     given.try_for_each(|((workload, _), link)| budget::judge_given(workload, link, socket))?;
     let total = workloads.iter().map(|(workload, _)| workload.ops() as u64 * u64::from(options.steps)).sum();
     progress.begin(&format!("{} processes at {}", links.len(), socket.display()), total);
-    let driven = drive_all(options, stage, (&workloads, links), progress, cancel).map_err(|error| {
+    let mut driven = drive_all(options, stage, (&workloads, links), progress, cancel).map_err(|error| {
         // The error has a line of its own.
         progress.finish();
         failed_there(error, socket)
     })?;
     progress.finish();
-    let text = outcomes(&workloads, &driven, options.verify);
-    let code = exit_code(driven.iter().map(|(driven, _)| driven));
+    let kept: Vec<Kept> = driven.iter_mut().filter_map(|played| played.events.take()).collect();
+    let mut text = outcomes(&workloads, &driven, options.verify);
+    let code = exit_code(driven.iter().map(|played| &played.driven));
+    if !kept.is_empty() {
+        let known = known(options, stage, &workloads, &driven);
+        let (events, lost) = merged(kept);
+        let keeps_demotions = options.demotions.is_some();
+        let outcome = client::outcome(events, lost, keeps_demotions, known, code == INTERRUPTED);
+        outputs.write_recordings(&outcome)?;
+        if lost > 0 {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "the files lack {lost} events for which there was no room");
+        }
+    }
     let seen = RunSeen {
         seen_by: "client",
         socket: printable::path(socket),
         stage: stage_name(stage).to_owned(),
         seed: options.seed,
-        processes: driven.into_iter().map(|(_, seen)| seen).collect(),
+        processes: driven.into_iter().map(|played| played.seen).collect(),
     };
-    let text = match &json {
-        Some(json) => write(json, &seen, text)?,
-        None => text,
-    };
+    outputs.write_numbers(&seen)?;
+    if outputs.take_standard_output() {
+        // The reader of the file wants nothing between.
+        console::complain(&text);
+        return Ok((String::new(), code));
+    }
     Ok((text, code))
 }
 
@@ -91,7 +108,8 @@ fn drive_all(
     (workloads, links): (&[(Workload, Terms)], Vec<Arc<SocketLink>>),
     progress: &Progress,
     cancel: &AtomicBool,
-) -> Result<Vec<(Driven, ProcessSeen)>, DriveError> {
+) -> Result<Vec<Played>, DriveError> {
+    let keeps_events = options.recorded || options.demotions.is_some();
     let watcher = Watcher { progress, done: AtomicU64::new(0) };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..)
@@ -113,10 +131,11 @@ fn drive_all(
                 };
                 let watcher = &watcher;
                 scope.spawn(move || {
-                    let mut seen = Seen::new(&link, watcher);
+                    let mut seen = Seen::new(&link, watcher, keeps_events);
                     let driven = drive(workload, link as Arc<_>, drive_options, &mut seen, cancel)?;
-                    let summary = seen.into_summary(workload, *terms, &driven, options);
-                    Ok((driven, summary))
+                    let events = seen.take_events();
+                    let seen = seen.into_summary(workload, *terms, &driven, options);
+                    Ok(Played { driven, seen, events })
                 })
             })
             .collect();
@@ -124,18 +143,39 @@ fn drive_all(
     })
 }
 
-/// Writes the numbers; returns the text for standard output.
-fn write(json: &Output, seen: &RunSeen, text: String) -> Result<String, RunError> {
-    json.write(|sink| {
-        serde_json::to_writer_pretty(&mut *sink, seen)?;
-        sink.write_all(b"\n")
-    })?;
-    if json.is_standard_output() {
-        // The reader of the numbers wants nothing between them.
-        console::complain(&text);
-        return Ok(String::new());
+/// A workload that was played.
+struct Played {
+    driven: Driven,
+    seen: ProcessSeen,
+    /// Events about its process, where a file is made of them.
+    events: Option<Kept>,
+}
+
+/// What the replay tells of the run, for files that are made of events.
+fn known(options: &RunOptions, stage: Stage, workloads: &[(Workload, Terms)], played: &[Played]) -> Summary {
+    let all = || played.iter().map(|played| &played.driven);
+    let started_ns = all().map(|driven| driven.started_ns).min().unwrap_or(0);
+    let ended_ns = all().map(|driven| driven.started_ns + driven.elapsed_ns).max().unwrap_or(0);
+    let verdicts = || played.iter().map(|played| &played.seen.verify);
+    let wrong = verdicts().find(|verify| !matches!(verify.as_str(), "ok" | "off"));
+    Summary {
+        workload: title(workloads),
+        stage: stage_name(stage).to_owned(),
+        ops: all().map(|driven| driven.ops).sum(),
+        steps: all().map(|driven| u64::from(driven.steps)).max().unwrap_or(0),
+        peak_bytes: workloads.iter().map(|(workload, _)| workload.peak_bytes(options.steps)).sum(),
+        elapsed_ns: ended_ns - started_ns,
+        per_step: match played {
+            [only] => only.seen.per_step.clone(),
+            _ => Vec::new(),
+        },
+        verify: wrong.or_else(|| verdicts().next()).cloned().unwrap_or_default(),
+        lost: played.iter().find_map(|played| played.seen.lost),
+        time: "real".to_owned(),
+        policy: "the daemon's".to_owned(),
+        seed: options.seed,
+        ..Summary::default()
     }
-    Ok(text)
 }
 
 /// The one path to the engine.
@@ -164,9 +204,9 @@ fn judge_policy(policy: Policy) -> Result<(), RunError> {
 }
 
 /// A line for each workload, and below it what its import left out.
-fn outcomes(workloads: &[(Workload, Terms)], driven: &[(Driven, ProcessSeen)], verify: bool) -> String {
+fn outcomes(workloads: &[(Workload, Terms)], played: &[Played], verify: bool) -> String {
     let mut text = String::new();
-    for ((workload, _), (driven, seen)) in workloads.iter().zip(driven) {
+    for ((workload, _), Played { driven, seen, .. }) in workloads.iter().zip(played) {
         let verdict = match (&driven.mismatch, driven.lost) {
             (Some(mismatch), _) => mismatch.to_string(),
             (None, Some(state)) => format!("the device was lost: {state:?}"),

@@ -37,6 +37,9 @@ pub struct Summary {
     pub workload: String,
     /// Name of the adapter.
     pub adapter: String,
+    /// `client`: made of the events that a client of a served kernel has of its own; what the device and other processes did is 0 then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen_by: Option<&'static str>,
     /// Operations submitted, over all steps.
     pub ops: u64,
     /// Steps done.

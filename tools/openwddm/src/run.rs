@@ -3,6 +3,7 @@
 //! It reads the workload and drives it; it writes no file and prints nothing. `run_command` calls it.
 
 pub(crate) mod budget;
+pub(crate) mod client;
 mod displaced;
 mod fewest;
 mod numbers;
@@ -231,7 +232,7 @@ fn execute_at(
 }
 
 /// The workloads' names as one.
-fn title(workloads: &[(replay::Workload, Terms)]) -> String {
+pub(crate) fn title(workloads: &[(replay::Workload, Terms)]) -> String {
     let names: Vec<&str> = workloads.iter().map(|(workload, _)| workload.name()).collect();
     names.join(" + ")
 }

@@ -46,7 +46,7 @@ pub fn run(
     let outcome = outcome?;
     outputs.write(&outcome)?;
     let table = table::table(&outcome, &outputs.files());
-    if outputs.all().any(Output::is_standard_output) {
+    if outputs.take_standard_output() {
         // The reader of the numbers wants nothing between them.
         console::complain(&table);
     } else {
@@ -67,7 +67,8 @@ fn exit_code(outcome: &Outcome) -> u8 {
     }
 }
 
-struct Outputs {
+/// The files that a run writes.
+pub(crate) struct Outputs {
     trace: Option<Output>,
     report: Option<Output>,
     json: Option<Output>,
@@ -75,7 +76,11 @@ struct Outputs {
 }
 
 impl Outputs {
-    fn check(options: &RunOptions) -> Result<Outputs, RunError> {
+    /// Looks whether all can be written, before anything runs.
+    ///
+    /// # Errors
+    /// [`RunError::File`]: one cannot, or two are the same file.
+    pub(crate) fn check(options: &RunOptions) -> Result<Outputs, RunError> {
         let [trace, report, json, demotions] = [
             ("--trace", &options.trace),
             ("--report", &options.report),
@@ -101,12 +106,32 @@ impl Outputs {
     }
 
     fn write(&self, outcome: &Outcome) -> Result<(), RunError> {
-        if let Some(json) = &self.json {
-            json.write(|sink| {
-                serde_json::to_writer_pretty(&mut *sink, &outcome.summary)?;
-                sink.write_all(b"\n")
-            })?;
-        }
+        self.write_numbers(&outcome.summary)?;
+        self.write_recordings(outcome)
+    }
+
+    /// Whether a reader of standard output wants nothing between what one of the files has.
+    pub(crate) fn take_standard_output(&self) -> bool {
+        self.all().any(Output::is_standard_output)
+    }
+
+    /// Writes the numbers, if they are wanted.
+    ///
+    /// # Errors
+    /// [`RunError::File`]: they cannot be written.
+    pub(crate) fn write_numbers(&self, numbers: &impl serde::Serialize) -> Result<(), RunError> {
+        let Some(json) = &self.json else { return Ok(()) };
+        json.write(|sink| {
+            serde_json::to_writer_pretty(&mut *sink, numbers)?;
+            sink.write_all(b"\n")
+        })
+    }
+
+    /// Writes the list of moves, the trace and the report: those that are wanted.
+    ///
+    /// # Errors
+    /// [`RunError::File`]: one cannot be written.
+    pub(crate) fn write_recordings(&self, outcome: &Outcome) -> Result<(), RunError> {
         if let Some(demotions) = &self.demotions {
             demotions.write(|sink| {
                 for demotion in outcome.recordings.iter().flat_map(|recording| &recording.demotions) {

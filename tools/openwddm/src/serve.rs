@@ -146,7 +146,7 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
     let asked = outside.clone();
     let names = Box::new(move |pid| asked.as_ref().and_then(|outside| outside.name_of(pid)));
     let daemon = Daemon::listen_with(Arc::clone(&host), socket, limits.clone(), names).map_err(unserved)?;
-    let mut reload = Reload { arguments, outside, given, limits };
+    let mut reload = Reload { arguments, outside, given, limits, fixed: config.fixed() };
     tracing::info!("{profiles} at {place} after {} ms", began.elapsed().as_millis());
     if let Some(figures) = &figures {
         tracing::info!("figures at http://{}/metrics", figures.address());

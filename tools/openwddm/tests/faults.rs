@@ -78,3 +78,25 @@ fn a_client_of_a_served_kernel_gets_the_status_and_the_next_one_runs() {
     let (code, text, error) = said(&run, None);
     assert_eq!(code, Some(0), "{text}{error}");
 }
+
+/// The same hang has the consequence that `[tdr]` says: the kernel resets what hangs and goes on, or stops the adapter.
+#[test]
+fn the_watch_for_hangs_of_a_served_kernel_is_its_configuration_s() {
+    // spec: sync §4.4
+    let folder = tempfile::tempdir().expect("a folder");
+    let workload = workload();
+    let after_a_hang = |level: &str| {
+        let (socket, config) = (folder.path().join(level), folder.path().join(format!("{level}.toml")));
+        std::fs::write(&config, format!("[tdr]\nlevel = {level:?}\ndelay = 0.05\n")).expect("a file");
+        let config = ["--config", config.to_str().expect("a path in UTF-8"), "--faults", "engine 0=hang@call 100"];
+        let daemon = Daemon::start(&socket, &[&SMALL[..], &config].concat());
+        let path = daemon.socket.to_str().expect("a path in UTF-8");
+        let run = ["run", workload.to_str().expect("a path in UTF-8"), "--connect", path];
+        let (code, text, error) = said(&run, None);
+        assert_eq!(code, Some(1), "its work did not end: {text}{error}");
+        let (next, ..) = said(&run, None);
+        (format!("{text}{error}").contains("the adapter has stopped"), next)
+    };
+    assert_eq!(after_a_hang("recover"), (false, Some(0)), "the next client has the adapter again");
+    assert_eq!(after_a_hang("bugcheck"), (true, Some(1)), "no client has an adapter that stopped");
+}

@@ -83,7 +83,10 @@ fn new_limits_hold_for_processes_that_come_and_that_are_there_and_a_wrong_file_c
     assert!(line.contains("nothing has changed") && line.contains("config.toml") && line.contains("line 3"), "{line}");
     assert!(fence(&gpu).is_err(), "the limits are those of before");
     let line = daemon.reload("[process]\nsync_objects = 10\n");
-    assert!(line.contains("no limit has changed"), "{line}");
+    assert!(line.contains("no limit has changed") && !line.contains("next one"), "{line}");
+    let fixed = "log = \"info\"\n[process]\nsync_objects = 10\n[tdr]\ndelay = 5\n";
+    let line = daemon.reload(fixed);
+    assert!(line.contains("no limit has changed") && line.ends_with("until the next one: log, [tdr]"), "{line}");
     let line = daemon.reload("[process]\nsync_objects = 4096\n");
     assert!(line.contains("its limits hold"), "{line}");
     fence(&gpu).expect("it may have more again");

@@ -108,7 +108,10 @@ fn what_cannot_be_served_or_connected_to_is_refused_with_what_to_do() {
     let config = config.to_str().expect("a path in UTF-8");
     refused(&["serve", "--config", config], 2, &["config.toml", "No such file", "--write-config"]);
     std::fs::write(config, "processes = 4\n\n[process]\nhandels = 3\n").expect("a file");
-    refused(&["serve", "--config", config, "--socket", path], 2, &["config.toml", "line 4", "handels", "handles"]);
+    for more in [&["--socket", path][..], &["--check-config"]] {
+        let serve = [&["serve", "--config", config], more].concat();
+        refused(&serve, 2, &["config.toml", "line 4", "handels", "handles"]);
+    }
     std::fs::write(config, "[tdr]\nlevel = \"off\"\ndelay = 1\n").expect("a file");
     refused(&["serve", "--config", config, "--check-config"], 2, &["config.toml", "does not watch", "[tdr]"]);
     refused(&["serve", "--check-config", "--adapter", "no-such"], 2, &["no-such", "discrete-4k"]);

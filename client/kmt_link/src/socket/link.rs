@@ -17,7 +17,7 @@ use super::lanes::{Lanes, response};
 use super::message::{CALLS_MAX, Hello, QUEUED_MAX, Request, Response};
 use super::packet::PacketError;
 use super::packets::Packets;
-use crate::{CpuMapping, DoorbellPage, Link, WritableWord};
+use crate::{CpuMapping, DoorbellPage, Link, OwnEvents, WritableWord};
 
 /// Why there is no kernel to speak to.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +88,18 @@ impl SocketLink {
     /// When the operating system gives no thread.
     pub fn over(socket: OwnedFd) -> Result<Arc<SocketLink>, ConnectError> {
         Ready::new()?.over(socket)
+    }
+
+    /// The kernel's events about this process since it looked last. The first look begins to keep them, in a ring of bounded size.
+    ///
+    /// # Errors
+    /// `DEVICE_REMOVED` when the kernel has gone.
+    pub fn own_events(&self) -> Result<OwnEvents, Refusal> {
+        match self.ask(Request::OwnEvents) {
+            Ok(Response::OwnEvents(events)) => Ok(events),
+            Ok(_) => Err(gone("unexpected response type from the daemon".into())),
+            Err(error) => Err(unasked(error)),
+        }
     }
 
     /// The page in which a word lies.

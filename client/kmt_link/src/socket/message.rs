@@ -4,6 +4,8 @@ use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Ref
 use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
 
+use crate::OwnEvents;
+
 /// The version of everything here and of the calls; a kernel speaks one.
 pub const VERSION: u32 = 13;
 
@@ -77,6 +79,8 @@ pub enum Request {
         /// Its waits and signals, in their order.
         queued: Vec<QueuedFence>,
     },
+    /// The kernel's events about this process since it looked last; the first look begins to keep them → `OwnEvents`.
+    OwnEvents,
     /// A descriptor for an NT handle → `Answer`, with which it comes.
     Descriptor(u64),
     /// A question: the NT handle that the descriptor that comes with the message stands for → `Answer`.
@@ -103,6 +107,8 @@ pub enum Response {
     Answers(Vec<Result<Reply, Refusal>>),
     /// The kernel's time in nanoseconds.
     Now(u64),
+    /// Events about the process.
+    OwnEvents(OwnEvents),
     /// This is no client, for this reason; the connection ends.
     Refused(String),
 }

@@ -4,7 +4,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 
 use dxgkrnl::{Admission, Heard, MappingChangeNumber, ObjectNumber, Quota};
-use kmt_calls::{DoorbellAddress, MappingId};
+use kmt_calls::{DoorbellAddress, MappingId, ProcessIdentity};
+use kmt_link::OwnEvents;
 use wddm_types::ProcessId;
 
 use super::Host;
@@ -61,10 +62,20 @@ impl Host {
         process
     }
 
+    /// What the operating system says of a process, for figures.
+    pub fn identify_process(&self, process: ProcessId, identity: ProcessIdentity) {
+        self.hold().turn(|machine, _| machine.identify_process(process, identity));
+    }
+
     /// A process that was admitted, and its account, may have more from now on, or less.
     pub fn readmit(&self, process: ProcessId, own: Quota, together: Quota) {
         let Ok(mut state) = self.hold_sound() else { return };
         state.turn(|machine, _| machine.readmit(process, own, together));
+    }
+
+    /// The kernel's events about a process since it looked last; the first look begins to keep them.
+    pub fn own_events(&self, process: ProcessId) -> OwnEvents {
+        self.own_events.take(process)
     }
 
     /// Whether a process elsewhere that was registered before ([`shared_words::across`]) may ring without a barrier of its own: this program

@@ -114,6 +114,7 @@ fn answer(
             host.fences_queued(process, queue, &queued);
             Response::Done
         }
+        Request::OwnEvents => Response::OwnEvents(host.own_events(process)),
         Request::Descriptor(handle) => match host.nt_descriptor(process, handle) {
             Ok(descriptor) => return Ok(Some((Response::Answer(Ok(Reply::Done)), Some(descriptor)))),
             Err(refusal) => Response::Answer(Err(refusal)),

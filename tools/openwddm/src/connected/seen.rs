@@ -1,6 +1,6 @@
 //! What a client of a served kernel sees of its own run: the replay tells of operations, times and bytes that did not match, and the kernel's
-//! figures, asked as `openwddm top` asks them, tell of the memory of the client's process. Events are the daemon's: no client has them. Called by
-//! `connected`.
+//! figures, asked as `openwddm top` asks them, tell of the memory of the client's process. A run with a trace, a report or a list of moves has the
+//! kernel's events about the process, too. Called by `connected`.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use replay::{Driven, Observer, Workload};
 use serde::Serialize;
 use wddm_types::{Luid, ProcessId};
 
+use crate::connected::own_events::Kept;
 use crate::outcome::StepSummary;
 use crate::run::{RunOptions, Terms, device_state};
 
@@ -26,11 +27,15 @@ pub struct Seen<O> {
     /// The figures after the last step; `None`: no step is done, or the kernel did not tell.
     last: Option<PagingBytes>,
     steps: Vec<StepSummary>,
+    /// The events about the process, where a file is made of them.
+    events: Option<Kept>,
 }
 
 impl<O: Observer> Seen<O> {
     /// Watches for a client; `rest` hears the same.
-    pub fn new(link: &Arc<SocketLink>, rest: O) -> Seen<O> {
+    pub fn new(link: &Arc<SocketLink>, rest: O, keeps_events: bool) -> Seen<O> {
+        // Before the process has an object: events about objects that are there already would reach no process.
+        let events = keeps_events.then(|| Kept::begin(link));
         let call = Call::Statistics(StatisticsCall::GetProcessId { process: 0 });
         let own = match link.call(call) {
             Ok(Reply::Processes(processes)) => processes.first().copied(),
@@ -38,7 +43,14 @@ impl<O: Observer> Seen<O> {
         };
         let adapters = d3dkmt::enum_adapters(&**link).unwrap_or_default().into_iter().map(|(luid, _)| luid).collect();
         let (before, last, steps) = (PagingBytes::default(), None, Vec::new());
-        Seen { rest, link: Arc::clone(link), own, adapters, began_ns: link.now_ns(), before, last, steps }
+        Seen { rest, link: Arc::clone(link), own, adapters, began_ns: link.now_ns(), before, last, steps, events }
+    }
+
+    /// The events that have come until the process gave its objects back; they are gone from here.
+    pub fn take_events(&mut self) -> Option<Kept> {
+        let mut events = self.events.take()?;
+        events.drain();
+        Some(events)
     }
 
     /// What the run has become.
@@ -90,6 +102,9 @@ impl<O: Observer> Seen<O> {
 impl<O: Observer> Observer for Seen<O> {
     fn progress(&mut self, done: u64, total: u64) {
         self.rest.progress(done, total);
+        if let Some(events) = &mut self.events {
+            events.drain();
+        }
     }
 
     fn step_done(&mut self, step: u32, now_ns: u64) {

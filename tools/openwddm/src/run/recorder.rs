@@ -191,6 +191,28 @@ impl Recorder {
         }
     }
 
+    /// The counts and records of a listener that has no host beside it, and so nothing of the device: a client of a served kernel.
+    pub fn take_heard(&self, adapter: String, vram_bytes: u64) -> (Numbers, Recording) {
+        let mut state = self.state();
+        let numbers = Numbers {
+            sums: state.sums.clone(),
+            device: Device::default(),
+            packet_waits_ns: state.packet_waits.total_ns(),
+            kernel: AdapterCounters::default(),
+            per_step: Vec::new(),
+            plans: Vec::new(),
+        };
+        let recording = Recording {
+            adapter,
+            events: std::mem::take(&mut state.events),
+            demotions: state.displacements.take_list(),
+            vram_bytes,
+            dropped: state.dropped + state.displacements.dropped,
+            ..Recording::default()
+        };
+        (numbers, recording)
+    }
+
     /// Bytes of a process's own memory that moved in this way.
     pub fn moved_bytes(&self, process: u32, how: Move) -> u64 {
         self.state().displacements.moved_bytes(process, how)

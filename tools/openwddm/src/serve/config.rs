@@ -218,6 +218,20 @@ impl Config {
         }
     }
 
+    /// What a running daemon cannot change, by name, each as it is said.
+    pub fn fixed(&self) -> Vec<(&'static str, String)> {
+        let Config { socket, mode, sandbox, log, tdr, crash, adapter, .. } = self;
+        vec![
+            ("socket", format!("{socket:?}")),
+            ("mode", format!("{mode:?}")),
+            ("sandbox", format!("{sandbox:?}")),
+            ("log", format!("{log:?}")),
+            ("[tdr]", format!("{tdr:?}")),
+            ("[crash]", format!("{crash:?}")),
+            ("[[adapter]]", format!("{adapter:?}")),
+        ]
+    }
+
     /// The limits, with the defaults of what is not said.
     pub fn limits(&self) -> Limits {
         let default = Limits::default();

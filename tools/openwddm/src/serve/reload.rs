@@ -48,6 +48,8 @@ pub struct Reload<'a> {
     pub given: u64,
     /// The limits that hold.
     pub limits: Limits,
+    /// What holds from the start to the end, as the daemon was started with it.
+    pub fixed: Vec<(&'static str, String)>,
 }
 
 impl Reload<'_> {
@@ -55,15 +57,22 @@ impl Reload<'_> {
     /// nothing.
     pub fn reload(&mut self, daemon: &Daemon) {
         match self.read() {
-            Ok(limits) if limits == self.limits => {
-                tracing::info!("the configuration was read again: no limit has changed")
-            }
-            Ok(limits) => {
-                daemon.limit(limits.clone());
-                self.limits = limits;
-                tracing::info!(
-                    "the configuration was read again: its limits hold, for processes that are connected, too; all else holds from the next start on"
-                );
+            Ok((limits, unchangeable)) => {
+                let heeded = if limits == self.limits {
+                    "no limit has changed"
+                } else {
+                    daemon.limit(limits.clone());
+                    self.limits = limits;
+                    "its limits hold, for processes that are connected, too"
+                };
+                if unchangeable.is_empty() {
+                    tracing::info!("the configuration was read again: {heeded}");
+                } else {
+                    let names = unchangeable.join(", ");
+                    tracing::warn!(
+                        "the configuration was read again: {heeded}; other than at the start, and without effect until the next one: {names}"
+                    );
+                }
             }
             Err(error) => {
                 tracing::error!("the configuration was read again, and is wrong, so nothing has changed: {error}")
@@ -71,13 +80,16 @@ impl Reload<'_> {
         }
     }
 
-    fn read(&self) -> Result<Limits, RunError> {
+    /// The limits of the file, and the names of what it changes that a running daemon cannot change.
+    fn read(&self) -> Result<(Limits, Vec<&'static str>), RunError> {
         let path = self.arguments.config.as_deref().unwrap_or_else(|| "".as_ref());
         let unread = |problem: String| Config::wrong(path, problem);
         let outside =
             self.outside.as_ref().ok_or_else(|| unread("no outside process runs that could read it".to_owned()))?;
         let text = outside.file().map_err(|error| unread(error.to_string()))?;
         let config = said_over(self.arguments, Config::parse(path, &text)?)?;
-        Ok(met(&config, self.given)?.told())
+        let now = config.fixed().into_iter();
+        let unchangeable = now.zip(&self.fixed).filter(|(now, before)| now != *before).map(|(now, _)| now.0).collect();
+        Ok((met(&config, self.given)?.told(), unchangeable))
     }
 }

@@ -1,0 +1,324 @@
+//! Which processes an event concerns, and how each of them may see it. Objects belong to the processes that created or opened them; events of
+//! a kind that this table does not name concern the kernel, and reach no process. Called by `own_events`.
+
+use std::collections::BTreeMap;
+
+use events::{Cause, Event};
+
+/// A kind of objects that have numbers of their own on each adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Device,
+    Allocation,
+    Queue,
+    Fence,
+    PacketContext,
+    SyncObject,
+}
+
+/// An object: its adapter, its kind, its number.
+type Object = (Option<u32>, Kind, u64);
+
+/// The processes that an event is about.
+enum Whose {
+    Process(u32),
+    Of(Kind, u64),
+    /// Those whose memory a paging work moves, and the one that waits for its fence.
+    Work(u64),
+    Kernel,
+}
+
+/// A paging work, as far as processes that ask have to do with it.
+#[derive(Default)]
+struct Work {
+    /// Bytes copied in and out, by the process whose memory it is.
+    bytes: BTreeMap<u32, (u64, u64)>,
+    /// It moves memory of a process that does not ask, too.
+    has_others: bool,
+}
+
+/// Who has what, as far as processes ask.
+#[derive(Default)]
+pub(super) struct Owners {
+    /// An object that a process which does not ask has, too, has more than one here.
+    objects: BTreeMap<Object, Vec<u32>>,
+    /// How many objects each process has here.
+    counts: BTreeMap<u32, usize>,
+    works: BTreeMap<(Option<u32>, u64), Work>,
+}
+
+/// Most objects of a process that are remembered; those behind them are nobody's. No event tells the end of a device.
+const OBJECTS_MAX: usize = 65_536;
+/// Stands for a process that had an object before one that asks opened it.
+const ANOTHER: u32 = u32::MAX;
+/// Most works that are remembered: one that an adapter lost is never told to be complete.
+const WORKS_MAX: usize = 65_536;
+
+impl Owners {
+    /// Learns who has what from an event, and answers with the processes that it concerns; `asks`: a process is one that asks.
+    pub fn hear(&mut self, adapter: Option<u32>, event: &Event, asks: impl Fn(u32) -> bool) -> Vec<u32> {
+        self.learn(adapter, event, asks);
+        let mut processes = match whose(event) {
+            Whose::Process(process) => vec![process],
+            // Deeds of others at an object that several processes have are theirs.
+            Whose::Of(kind, number) => match self.of(adapter, kind, number) {
+                [only] => vec![*only],
+                _ => Vec::new(),
+            },
+            Whose::Work(work) => self.works.get(&(adapter, work)).map_or(Vec::new(), Work::processes),
+            Whose::Kernel => Vec::new(),
+        };
+        match event {
+            Event::PagingQueued { work, fence, .. } => {
+                // The one that waits for the fence sees the work through, whoever's memory moves.
+                for waits in self.of(adapter, Kind::Fence, *fence).to_vec() {
+                    self.work(adapter, *work).bytes.entry(waits).or_default();
+                    if !processes.contains(&waits) {
+                        processes.push(waits);
+                    }
+                }
+            }
+            Event::Moved { work, bytes, how, .. } if *work != 0 => {
+                let work = self.work(adapter, *work);
+                work.has_others |= processes.is_empty();
+                for process in &processes {
+                    let (came, went) = work.bytes.entry(*process).or_default();
+                    match how {
+                        events::Move::PageIn => *came += bytes,
+                        events::Move::PageOut => *went += bytes,
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+        processes
+    }
+
+    /// The event as a process may see it: numbers and bytes of others are 0.
+    pub fn as_seen_by(&self, process: u32, adapter: Option<u32>, event: &Event) -> Event {
+        let mut seen = event.clone();
+        let only_own = |other: &mut u32| {
+            if *other != process {
+                *other = 0;
+            }
+        };
+        match &mut seen {
+            Event::Moved { process: requester, why, .. } => {
+                only_own(requester);
+                if let Cause::Pressure { for_allocation } | Cause::Compaction { for_allocation } = why
+                    && !self.of(adapter, Kind::Allocation, *for_allocation).contains(&process)
+                {
+                    *for_allocation = 0;
+                }
+            }
+            Event::TablesEvicted { for_process, .. } => only_own(for_process),
+            Event::PagingQueued { work, paging_queue, fence, value, in_bytes, out_bytes, held_for } => {
+                if !self.of(adapter, Kind::Fence, *fence).contains(&process) {
+                    (*paging_queue, *fence, *value, *held_for) = (0, 0, 0, 0);
+                }
+                (*in_bytes, *out_bytes) = self.share(process, adapter, *work).0;
+            }
+            Event::PagingSubmitted { work, words, progress_value } if self.share(process, adapter, *work).1 => {
+                (*words, *progress_value) = (0, 0);
+            }
+            Event::KeyedMutexReleased { waits, .. } => *waits = 0,
+            _ => {}
+        }
+        seen
+    }
+
+    /// The object of an event that tells its end is nobody's any more.
+    pub fn ended(&mut self, adapter: Option<u32>, event: &Event) {
+        let object = match event {
+            Event::AllocationDestroyed { allocation } => (Kind::Allocation, *allocation),
+            Event::QueueDestroyed { queue } => (Kind::Queue, *queue),
+            Event::FenceDestroyed { fence } => (Kind::Fence, *fence),
+            Event::PacketContextDestroyed { context } => (Kind::PacketContext, *context),
+            Event::SyncObjectDestroyed { object } => (Kind::SyncObject, *object),
+            Event::PagingCompleted { work } => {
+                self.works.remove(&(adapter, *work));
+                return;
+            }
+            _ => return,
+        };
+        for process in self.objects.remove(&(adapter, object.0, object.1)).unwrap_or_default() {
+            if let Some(count) = self.counts.get_mut(&process) {
+                *count -= 1;
+            }
+        }
+    }
+
+    /// A process has gone.
+    pub fn forget(&mut self, process: u32) {
+        self.objects.retain(|_, processes| {
+            processes.retain(|one| *one != process);
+            processes.iter().any(|one| *one != ANOTHER)
+        });
+        self.counts.remove(&process);
+        self.works.values_mut().for_each(|work| work.has_others |= work.bytes.remove(&process).is_some());
+        self.works.retain(|_, work| !work.bytes.is_empty());
+    }
+
+    fn of(&self, adapter: Option<u32>, kind: Kind, number: u64) -> &[u32] {
+        self.objects.get(&(adapter, kind, number)).map_or(&[], Vec::as_slice)
+    }
+
+    fn work(&mut self, adapter: Option<u32>, work: u64) -> &mut Work {
+        if self.works.len() >= WORKS_MAX {
+            self.works.pop_first();
+        }
+        self.works.entry((adapter, work)).or_default()
+    }
+
+    /// A process's bytes of a work, in and out, and whether the work has to do with others, too.
+    fn share(&self, process: u32, adapter: Option<u32>, work: u64) -> ((u64, u64), bool) {
+        let Some(work) = self.works.get(&(adapter, work)) else { return ((0, 0), false) };
+        (work.bytes.get(&process).copied().unwrap_or_default(), work.has_others || work.bytes.len() > 1)
+    }
+
+    fn learn(&mut self, adapter: Option<u32>, event: &Event, asks: impl Fn(u32) -> bool) {
+        let (kind, number, processes) = match event {
+            Event::DeviceCreated { process, device } => (Kind::Device, *device, vec![*process]),
+            Event::AllocationCreated { device, allocation, .. } => {
+                (Kind::Allocation, *allocation, self.of(adapter, Kind::Device, *device).to_vec())
+            }
+            Event::QueueCreated { queue, process, .. } => (Kind::Queue, *queue, vec![*process]),
+            Event::FenceCreated { process, fence, .. } | Event::FenceOpened { process, fence, .. } => {
+                (Kind::Fence, *fence, vec![*process])
+            }
+            Event::PacketContextCreated { context, device, .. } => {
+                (Kind::PacketContext, *context, self.of(adapter, Kind::Device, *device).to_vec())
+            }
+            Event::SyncObjectCreated { device, object, .. } => {
+                (Kind::SyncObject, *object, self.of(adapter, Kind::Device, *device).to_vec())
+            }
+            Event::SyncObjectOpened { process, object, .. } => (Kind::SyncObject, *object, vec![*process]),
+            _ => return,
+        };
+        let opened = matches!(event, Event::FenceOpened { .. } | Event::SyncObjectOpened { .. });
+        for process in processes {
+            let owners = self.objects.get(&(adapter, kind, number));
+            if owners.is_some_and(|owners| owners.contains(&process)) {
+                continue;
+            }
+            if !asks(process) {
+                // One that asks has the object already: it is no longer that one's alone.
+                if let Some(owners) = self.objects.get_mut(&(adapter, kind, number)) {
+                    owners.push(ANOTHER);
+                }
+                continue;
+            }
+            let count = self.counts.entry(process).or_default();
+            if *count == OBJECTS_MAX {
+                continue;
+            }
+            *count += 1;
+            let had_before = if opened && owners.is_none() { vec![ANOTHER] } else { Vec::new() };
+            self.objects.entry((adapter, kind, number)).or_insert(had_before).push(process);
+        }
+    }
+}
+
+impl Work {
+    fn processes(&self) -> Vec<u32> {
+        self.bytes.keys().copied().collect()
+    }
+}
+
+/// The table. What stands only in the last line concerns the kernel: nodes, displays, adapters, the kernel's own contexts.
+fn whose(event: &Event) -> Whose {
+    use Event as E;
+    match event {
+        E::ProcessCreated { process }
+        | E::ProcessDied { process }
+        | E::DeviceCreated { process, .. }
+        | E::GpuVaMapped { process, .. }
+        | E::GpuVaFreed { process, .. }
+        | E::GpuVaReserved { process, .. }
+        | E::BudgetChanged { process, .. }
+        | E::TablesEvicted { process, .. }
+        | E::TablesRestored { process, .. }
+        | E::LeafTableConverted { process, .. }
+        | E::ProcessStandsStill { process, .. }
+        | E::QueueCreated { process, .. }
+        | E::FenceCreated { process, .. }
+        | E::FenceOpened { process, .. }
+        | E::FenceClosed { process, .. }
+        | E::CpuWaitBegan { process, .. }
+        | E::CpuWaitEnded { process, .. }
+        | E::MonitoredFencesLookedAt { process, .. }
+        | E::ContextScheduled { process, .. }
+        | E::EventSet { process, .. }
+        | E::SyncObjectOpened { process, .. }
+        | E::KeyedMutexCreated { process, .. }
+        | E::KeyedMutexOpened { process, .. }
+        | E::KeyedMutexAcquired { process, .. }
+        | E::KeyedMutexReleased { process, .. }
+        | E::CallRefused { process, .. }
+        | E::ProcessBlocked { process, .. } => Whose::Process(*process),
+        E::DeviceInError { device, .. }
+        | E::DeviceSuspended { device, .. }
+        | E::DeviceResumed { device }
+        | E::AllocationCreated { device, .. }
+        | E::MakeResident { device, .. }
+        | E::MakeResidentRefused { device, .. }
+        | E::MakeResidentHeld { device, .. }
+        | E::Evict { device, .. }
+        | E::Offered { device, .. }
+        | E::Reclaimed { device, .. }
+        | E::TrimRequested { device, .. }
+        | E::SyncObjectCreated { device, .. }
+        | E::PacketContextCreated { device, .. }
+        | E::EngineReset { device, .. } => Whose::Of(Kind::Device, *device),
+        E::AllocationDestroyed { allocation }
+        | E::Moved { allocation, .. }
+        | E::AllocationRenamed { allocation, .. }
+        | E::SwizzlingRangeAcquired { allocation, .. }
+        | E::SwizzlingRangeRefused { allocation, .. }
+        | E::IgnoreSyncAlone { allocation } => Whose::Of(Kind::Allocation, *allocation),
+        E::PagingQueued { work, .. } | E::PagingSubmitted { work, .. } | E::PagingCompleted { work } => {
+            Whose::Work(*work)
+        }
+        E::QueueDestroyed { queue }
+        | E::Submitted { queue, .. }
+        | E::QueueHeld { queue, .. }
+        | E::QueueReleased { queue }
+        | E::DoorbellConnected { queue, .. }
+        | E::DoorbellCreated { queue, .. }
+        | E::DoorbellDisconnected { queue, .. }
+        | E::FenceSignalExecuted { queue, .. }
+        | E::FenceWaitUnblocked { queue, .. }
+        | E::FenceLogOverrun { queue, .. }
+        | E::FenceLogEntryIgnored { queue, .. }
+        | E::FenceLogTimeReversed { queue, .. }
+        | E::SubmissionBegun { queue, .. }
+        | E::SubmissionLogOverrun { queue, .. }
+        | E::FenceWaitQueued { queue, .. }
+        | E::FenceSignalQueued { queue, .. }
+        | E::QueueFaulted { queue, .. }
+        | E::KernelFedFenceQueued { queue, packets: false, .. }
+        | E::KernelFedFenceDone { queue, packets: false, .. } => Whose::Of(Kind::Queue, *queue),
+        E::FenceDestroyed { fence }
+        | E::FenceSignaledFromCpu { fence, .. }
+        | E::MonitoredValueUpdated { fence, .. }
+        | E::GpuVaUpdated { fence, .. } => Whose::Of(Kind::Fence, *fence),
+        E::PacketContextDestroyed { context }
+        | E::PacketQueued { context, .. }
+        | E::PacketStarted { context, .. }
+        | E::PacketSplit { context, .. }
+        | E::PortionStarted { context, .. }
+        | E::PacketCompleted { context, .. }
+        | E::PacketPreempted { context, .. }
+        | E::SubmissionRejected { context, .. }
+        | E::DmaBufferCreated { context, .. }
+        | E::DmaBufferDestroyed { context }
+        | E::ContextPriority { context, packets: true, .. }
+        | E::KernelFedFenceQueued { queue: context, packets: true, .. }
+        | E::KernelFedFenceDone { queue: context, packets: true, .. } => Whose::Of(Kind::PacketContext, *context),
+        E::SyncObjectDestroyed { object } | E::SyncObjectSignaled { object, .. } | E::MutexAbandoned { object } => {
+            Whose::Of(Kind::SyncObject, *object)
+        }
+        _ => Whose::Kernel,
+    }
+}
