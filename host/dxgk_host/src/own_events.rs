@@ -110,10 +110,7 @@ impl Rings {
         let processes = owners.hear(adapter, event, asks);
         for process in processes {
             let Some(ring) = rings.get_mut(&process) else { continue };
-            ring.push(
-                || OwnEvent { adapter, now_ns, event: owners.as_seen_by(process, adapter, event) },
-                cost(event),
-            );
+            ring.push(|| OwnEvent { adapter, now_ns, event: owners.as_seen_by(process, adapter, event) }, cost(event));
         }
         owners.ended(adapter, event);
     }

@@ -38,7 +38,8 @@ fn falls(last: LastEvents, mode: Mode) -> HostConfig {
 
 /// The only record there, after its first line.
 fn the_record(records: &Path, thread: &str) {
-    let files: Vec<_> = std::fs::read_dir(records).expect("the folder").map(|file| file.expect("a file").path()).collect();
+    let files: Vec<_> =
+        std::fs::read_dir(records).expect("the folder").map(|file| file.expect("a file").path()).collect();
     let [path] = &files[..] else { panic!("one record: {files:?}") };
     let text = std::fs::read_to_string(path).expect("its text");
     let lines: Vec<&str> = text.lines().collect();

@@ -109,8 +109,7 @@ fn what_cannot_be_served_or_connected_to_is_refused_with_what_to_do() {
     refused(&["serve", "--config", config], 2, &["config.toml", "No such file", "--write-config"]);
     std::fs::write(config, "processes = 4\n\n[process]\nhandels = 3\n").expect("a file");
     for more in [&["--socket", path][..], &["--check-config"]] {
-        let serve = [&["serve", "--config", config], more].concat();
-        refused(&serve, 2, &["config.toml", "line 4", "handels", "handles"]);
+        refused(&[&["serve", "--config", config], more].concat(), 2, &["config.toml", "line 4", "handels", "handles"]);
     }
     std::fs::write(config, "[tdr]\nlevel = \"off\"\ndelay = 1\n").expect("a file");
     refused(&["serve", "--config", config, "--check-config"], 2, &["config.toml", "does not watch", "[tdr]"]);

@@ -51,41 +51,53 @@ fn a_process_gets_its_own_events_alone_and_of_others_not_even_numbers() {
         held_for: 2,
     };
     // The other process needs room: content of both leaves by one work.
-    heard(&rings, &[
-        moved(7, 2, 100, pressure),
-        moved(7, 2, 200, Cause::Evict),
-        queued(0, 8192, 2000),
-        Event::PagingSubmitted { work: 7, progress_value: 6, words: 90 },
-        Event::ResidentBytes { segment: 1, bytes: 7 },
-        Event::FenceSignaledFromCpu { fence: 2000, value: 3 },
-        Event::CallRefused { process: 2, call: "Evict".into(), status: 1, reason: "none".into() },
-        Event::PagingCompleted { work: 7 },
-    ]);
+    heard(
+        &rings,
+        &[
+            moved(7, 2, 100, pressure),
+            moved(7, 2, 200, Cause::Evict),
+            queued(0, 8192, 2000),
+            Event::PagingSubmitted { work: 7, progress_value: 6, words: 90 },
+            Event::ResidentBytes { segment: 1, bytes: 7 },
+            Event::FenceSignaledFromCpu { fence: 2000, value: 3 },
+            Event::CallRefused { process: 2, call: "Evict".into(), status: 1, reason: "none".into() },
+            Event::PagingCompleted { work: 7 },
+        ],
+    );
     let seen = taken(&rings, ONE);
-    let hidden = Event::PagingQueued {
-        work: 7,
-        paging_queue: 0,
-        fence: 0,
-        value: 0,
-        in_bytes: 0,
-        out_bytes: 4096,
-        held_for: 0,
-    };
-    assert_eq!(seen, [
-        moved(7, 0, 100, Cause::Pressure { for_allocation: 0 }),
-        hidden,
-        Event::PagingSubmitted { work: 7, progress_value: 0, words: 0 },
-        Event::PagingCompleted { work: 7 },
-    ]);
+    let hidden =
+        Event::PagingQueued { work: 7, paging_queue: 0, fence: 0, value: 0, in_bytes: 0, out_bytes: 4096, held_for: 0 };
+    assert_eq!(
+        seen,
+        [
+            moved(7, 0, 100, Cause::Pressure { for_allocation: 0 }),
+            hidden,
+            Event::PagingSubmitted { work: 7, progress_value: 0, words: 0 },
+            Event::PagingCompleted { work: 7 },
+        ]
+    );
     // A work of its own alone is told whole.
     let own = [
         moved(8, 1, 100, Cause::Pressure { for_allocation: 100 }),
-        Event::PagingQueued { work: 8, paging_queue: 1, fence: 1000, value: 1, in_bytes: 0, out_bytes: 4096, held_for: 1 },
+        Event::PagingQueued {
+            work: 8,
+            paging_queue: 1,
+            fence: 1000,
+            value: 1,
+            in_bytes: 0,
+            out_bytes: 4096,
+            held_for: 1,
+        },
         Event::PagingSubmitted { work: 8, progress_value: 7, words: 12 },
         Event::PagingCompleted { work: 8 },
     ];
     heard(&rings, &own);
     assert_eq!(taken(&rings, ONE), own);
+    // Memory of a destroyed allocation leaves behind its end.
+    let ends = [Event::AllocationDestroyed { allocation: 100 }, moved(9, 1, 100, Cause::Destroy)];
+    heard(&rings, &ends);
+    heard(&rings, &[Event::AllocationDestroyed { allocation: 200 }, moved(9, 2, 200, Cause::Destroy)]);
+    assert_eq!(taken(&rings, ONE), ends);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Which processes an event concerns, and how each of them may see it. Objects belong to the processes that created or opened them; events of
 //! a kind that this table does not name concern the kernel, and reach no process. Called by `own_events`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use events::{Cause, Event};
 
@@ -44,9 +44,13 @@ pub(super) struct Owners {
     objects: BTreeMap<Object, Vec<u32>>,
     /// How many objects each process has here.
     counts: BTreeMap<u32, usize>,
+    /// Destroyed allocations of each process, the oldest first: their memory leaves later, and that still concerns the process.
+    doomed: BTreeMap<u32, VecDeque<Object>>,
     works: BTreeMap<(Option<u32>, u64), Work>,
 }
 
+/// Most destroyed allocations of a process that are remembered.
+const DOOMED_MAX: usize = 16_384;
 /// Most objects of a process that are remembered; those behind them are nobody's. No event tells the end of a device.
 const OBJECTS_MAX: usize = 65_536;
 /// Stands for a process that had an object before one that asks opened it.
@@ -131,7 +135,7 @@ impl Owners {
     /// The object of an event that tells its end is nobody's any more.
     pub fn ended(&mut self, adapter: Option<u32>, event: &Event) {
         let object = match event {
-            Event::AllocationDestroyed { allocation } => (Kind::Allocation, *allocation),
+            Event::AllocationDestroyed { allocation } => return self.doom((adapter, Kind::Allocation, *allocation)),
             Event::QueueDestroyed { queue } => (Kind::Queue, *queue),
             Event::FenceDestroyed { fence } => (Kind::Fence, *fence),
             Event::PacketContextDestroyed { context } => (Kind::PacketContext, *context),
@@ -142,7 +146,23 @@ impl Owners {
             }
             _ => return,
         };
-        for process in self.objects.remove(&(adapter, object.0, object.1)).unwrap_or_default() {
+        self.remove((adapter, object.0, object.1));
+    }
+
+    /// An allocation was destroyed, and is remembered for a while.
+    fn doom(&mut self, object: Object) {
+        let [process] = self.of(object.0, object.1, object.2) else { return };
+        let doomed = self.doomed.entry(*process).or_default();
+        doomed.push_back(object);
+        if doomed.len() > DOOMED_MAX
+            && let Some(oldest) = doomed.pop_front()
+        {
+            self.remove(oldest);
+        }
+    }
+
+    fn remove(&mut self, object: Object) {
+        for process in self.objects.remove(&object).unwrap_or_default() {
             if let Some(count) = self.counts.get_mut(&process) {
                 *count -= 1;
             }
@@ -156,6 +176,7 @@ impl Owners {
             processes.iter().any(|one| *one != ANOTHER)
         });
         self.counts.remove(&process);
+        self.doomed.remove(&process);
         self.works.values_mut().for_each(|work| work.has_others |= work.bytes.remove(&process).is_some());
         self.works.retain(|_, work| !work.bytes.is_empty());
     }
