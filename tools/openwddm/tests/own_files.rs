@@ -58,8 +58,8 @@ fn the_files_of_a_run_at_a_served_kernel_have_the_moves_of_the_run_in_one_progra
     let folder = tempfile::tempdir().expect("a folder");
     let here = run(folder.path(), "here", &ADAPTER);
     let socket = folder.path().join("kernel");
-    let _daemon = Daemon::start(&socket, &ADAPTER);
-    let connected = ["--connect", socket.to_str().expect("a path in UTF-8")];
+    let daemon = Daemon::start(&socket, &ADAPTER);
+    let connected = ["--connect", daemon.socket.to_str().expect("a path in UTF-8")];
     let there = run(folder.path(), "there", &connected);
 
     assert!(here.moves.keys().any(|(how, _)| how == "page out"), "the memory does not hold it: {:?}", here.moves);

@@ -54,14 +54,14 @@ impl Tracer for LastEvents {
     }
 }
 
-/// From now on each panic leaves a record, beside the message that it has had before.
+/// From now on each panic leaves a record and a line in the log. The message of the standard library is not printed: with RUST_BACKTRACE it looks
+/// for files, and the sandbox ends a daemon that makes such a call, before there is a record.
 pub fn record_panics(outside: Arc<Outside>, last: LastEvents, adapters: String) {
-    let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        before(panic);
-        match outside.record(&record(&reason(panic), &adapters, &last)) {
-            Ok(path) => tracing::error!("a thread has panicked; its record is {path}"),
-            Err(error) => tracing::error!("a thread has panicked, and has no record: {error}"),
+        let reason = reason(panic);
+        match outside.record(&record(&reason, &adapters, &last)) {
+            Ok(path) => tracing::error!("{reason}; its record is {path}"),
+            Err(error) => tracing::error!("{reason}; it has no record: {error}"),
         }
     }));
 }
