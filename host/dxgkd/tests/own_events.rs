@@ -81,12 +81,12 @@ fn settled(told: &Told) -> Vec<Event> {
         let count = |is: fn(&Event) -> bool| all.iter().filter(|event| is(event)).count();
         let destroyed = count(|event| matches!(event, Event::AllocationDestroyed { .. }));
         let left = count(|event| matches!(event, Event::Moved { why: Cause::Destroy, .. }));
-        let queued = count(|event| matches!(event, Event::PagingQueued { .. }));
-        if destroyed > 0 && left == destroyed && queued == count(|event| matches!(event, Event::PagingCompleted { .. }))
-        {
+        // The kernel looks at the last work of its own page tables with the next turn only, so that one may stay open.
+        let opened = |event: &Event| matches!(event, Event::Moved { work, .. } if *work != 0 && !all.contains(&Event::PagingCompleted { work: *work }));
+        if destroyed > 0 && left == destroyed && !all.iter().any(opened) {
             break all;
         }
-        assert!(began.elapsed() < Duration::from_secs(60), "{destroyed} destroyed, {left} have left, {queued} works");
+        assert!(began.elapsed() < Duration::from_secs(60), "{destroyed} destroyed, {left} have left");
         std::thread::sleep(Duration::from_millis(5));
     };
     let works: Vec<u64> = all
