@@ -60,7 +60,7 @@ mod refusing;
 pub use d3dkmt_abi as abi;
 pub use fidelity::{WITHOUT_EFFECT, WithoutEffect};
 pub use function::{FUNCTIONS, Function, FunctionState, PLAIN, functions};
-pub use playback::{PlayError, Playback, Played};
+pub use playback::{FLAVOUR, PlayError, Playback, Played, from_wsl};
 pub use session::{OpenLink, Session};
 pub use trace::{VERSION as TRACE_VERSION, Value, command, program_ends, wants_commands};
 pub use unsupported::UNSUPPORTED;

@@ -10,6 +10,7 @@
 mod arena;
 mod callback;
 mod encode;
+mod flavour;
 
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ use crate::refusal::{not_supported, unsuccessful};
 use crate::session::Process;
 use crate::trace::{Decoder, JSON, Side, Value, Watched};
 use arena::Arena;
+
+pub use flavour::{FLAVOUR, from_wsl};
 
 /// A process that makes recorded calls.
 pub struct Playback {

@@ -80,6 +80,24 @@ fn a_recorded_program_has_the_same_statuses_again() {
     }
 }
 
+/// Recordings of examples of the C interface that were built with `-DOPENWDDM_WSL` and ran with the library of the feature `wsl`.
+#[test]
+fn a_recorded_program_of_the_linux_subsystem_has_the_same_statuses_again() {
+    let recording = |name| Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/recordings/{name}.jsonl"));
+    for name in ["names", "questions"] {
+        let recording = recording(name);
+        let (code, text, errors) = replayed(&recording, &[]);
+        assert_eq!(code, Some(0), "{name}: {text}{errors}");
+        let made = format!("{} calls of ", calls(&recording));
+        assert!(text.starts_with(&made) && text.contains("each has its recorded status ("), "{name}: {text}");
+    }
+    // Its events are its own, and refused ones closed ones. It closes an NT handle without a call, so that the last name is there still.
+    let (code, text, errors) = replayed(&recording("descriptors"), &[]);
+    assert_eq!(code, Some(1), "{text}{errors}");
+    let differs = "line 36: D3DKMTOpenSyncObjectNtHandleFromName: recorded STATUS_OBJECT_NAME_NOT_FOUND (0xc0000034), now STATUS_SUCCESS";
+    assert!(text.starts_with(differs), "{text}");
+}
+
 #[test]
 fn an_adapter_that_lacks_something_differs_at_the_first_call_for_it() {
     let folder = tempfile::tempdir().expect("a folder");

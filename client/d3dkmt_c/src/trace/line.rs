@@ -42,7 +42,7 @@ pub fn head(failed_only: bool) -> String {
     let number = |value: usize| Value::Number(value as i128);
     let members: Vec<(Cow<'static, str>, Value)> = vec![
         ("openwddm_calls".into(), Value::Number(VERSION)),
-        ("flavour".into(), Value::Text(if cfg!(feature = "wsl") { "wsl" } else { "windows" }.into())),
+        ("flavour".into(), Value::Text(crate::playback::FLAVOUR.into())),
         ("calls".into(), Value::Text(calls.into())),
         ("process".into(), Value::Number(std::process::id().into())),
         ("environment".into(), Value::Members(set.collect())),

@@ -2,9 +2,12 @@
 //! recorded answer names at the same place.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use d3dkmt_c::Value;
+
+/// No handle of the operating system has so many bits.
+const NO_SYSTEM: u64 = 1 << 32;
 
 /// Names of one kind never stand for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,21 +49,38 @@ pub struct Names {
     known: HashMap<(Space, u64), u64>,
     /// Where ranges of addresses begin: an address within one moves with it.
     addresses: BTreeMap<u64, u64>,
+    /// Of the operating system's handles, those that are events.
+    events: HashSet<u64>,
 }
 
 impl Names {
     /// Arguments with the names of the replay. A name that no answer has told stays what it is.
     pub fn mapped(&self, value: &Value) -> Value {
+        self.mapped_with(value, false)
+    }
+
+    /// The same of a call that was refused for a handle of the operating system: each of them is a number that no such handle has.
+    pub fn mapped_as_refused(&self, value: &Value) -> Value {
+        self.mapped_with(value, true)
+    }
+
+    fn mapped_with(&self, value: &Value, refused: bool) -> Value {
         match value {
             Value::Text(text) => {
-                match named(text).and_then(|(space, kind, number)| Some((kind, self.now(space, number)?))) {
+                let now = |(space, kind, number)| match (refused, space, number) {
+                    (true, Space::System, 1..NO_SYSTEM) => Some((kind, NO_SYSTEM | number)),
+                    _ => Some((kind, self.now(space, number)?)),
+                };
+                match named(text).and_then(now) {
                     Some((kind, number)) => Value::Text(format!("{kind} {number:#x}")),
                     None => value.clone(),
                 }
             }
-            Value::List(all) => Value::List(all.iter().map(|value| self.mapped(value)).collect()),
+            Value::List(all) => Value::List(all.iter().map(|value| self.mapped_with(value, refused)).collect()),
             Value::Members(all) => {
-                Value::Members(all.iter().map(|(name, value)| (name.clone(), self.mapped(value))).collect())
+                let each =
+                    |(name, value): &(Cow<'static, str>, Value)| (name.clone(), self.mapped_with(value, refused));
+                Value::Members(all.iter().map(each).collect())
             }
             Value::Null | Value::Number(_) => value.clone(),
         }
@@ -78,6 +98,38 @@ impl Names {
         self.known.get(&(space, number)).copied()
     }
 
+    /// The numbers of the recording in a call that are events and that no answer has told.
+    pub fn unknown_events(&self, given: &Value) -> Vec<u64> {
+        let mut found = Vec::new();
+        each_name(given, &mut |_, kind, number| {
+            if kind == "event" && number != 0 && !self.events.contains(&number) && !found.contains(&number) {
+                found.push(number);
+            }
+        });
+        found
+    }
+
+    /// The handles of the replay whose recorded numbers an answer gives anew: of descriptors, the program has closed those before.
+    pub fn given_anew(&self, answered: &Value) -> Vec<u64> {
+        let mut found = Vec::new();
+        each_name(answered, &mut |space, kind, number| {
+            if space == Space::System && matches!(kind, "event" | "nt-handle") {
+                found.extend(self.now(space, number));
+            }
+        });
+        found
+    }
+
+    /// The operating system's handles in these arguments mean nothing any more.
+    pub fn forget(&mut self, given: &Value) {
+        let mut gone = Vec::new();
+        each_name(given, &mut |space, _, number| gone.extend((space == Space::System).then_some(number)));
+        for number in gone {
+            self.known.remove(&(Space::System, number));
+            self.events.remove(&number);
+        }
+    }
+
     /// Learns the names of an answer from the recorded one.
     pub fn learn(&mut self, recorded: &Value, now: &Value) {
         match (recorded, now) {
@@ -90,6 +142,11 @@ impl Names {
                     Space::Va => self.addresses.insert(was, is),
                     space => self.known.insert((space, was), is),
                 };
+                if space == Space::System && kind == "event" {
+                    self.events.insert(was);
+                } else if space == Space::System {
+                    self.events.remove(&was);
+                }
             }
             (Value::List(was), Value::List(is)) => was.iter().zip(is).for_each(|(was, is)| self.learn(was, is)),
             (Value::Members(was), Value::Members(_)) => {
@@ -98,6 +155,20 @@ impl Names {
             }
             _ => {}
         }
+    }
+}
+
+/// Tells each name in a value: its space, its kind, its number.
+fn each_name(value: &Value, tell: &mut impl FnMut(Space, &str, u64)) {
+    match value {
+        Value::Text(text) => {
+            if let Some((space, kind, number)) = named(text) {
+                tell(space, kind, number);
+            }
+        }
+        Value::List(all) => all.iter().for_each(|value| each_name(value, tell)),
+        Value::Members(all) => all.iter().for_each(|(_, value)| each_name(value, tell)),
+        Value::Null | Value::Number(_) => {}
     }
 }
 
@@ -143,5 +214,23 @@ mod tests {
         assert_eq!(mapped(&names, "va 0x10008"), "va 0x90008");
         assert_eq!((mapped(&names, "va 0x30000"), mapped(&names, "va 0x8")), ("va 0x50000".into(), "va 0x8".into()));
         assert_eq!(mapped(&names, "va 0x0"), "va 0x0");
+    }
+
+    #[test]
+    fn a_descriptor_that_no_answer_has_told_is_an_event_and_one_that_comes_again_was_closed() {
+        let mut names = Names::default();
+        let wait = one("hAsyncEvent", "event 0x7");
+        assert_eq!(names.unknown_events(&wait), [7]);
+        names.learn(&wait, &one("hAsyncEvent", "event 0x1004"));
+        assert_eq!((names.unknown_events(&wait), mapped(&names, "event 0x7")), (vec![], "event 0x1004".into()));
+        // The number comes again as an NT handle: the event has been closed, and is none any more.
+        let share = one("hNtHandle", "nt-handle 0x7");
+        assert_eq!(names.given_anew(&share), [0x1004]);
+        names.learn(&share, &one("hNtHandle", "nt-handle 0x1000"));
+        assert_eq!(names.unknown_events(&wait), [7]);
+        let Value::Members(refused) = names.mapped_as_refused(&share) else { panic!("members") };
+        assert_eq!(refused[0].1.text(), Some("nt-handle 0x100000007"));
+        names.forget(&one("hObject", "nt-handle 0x7"));
+        assert_eq!((names.given_anew(&share), mapped(&names, "nt-handle 0x7")), (vec![], "nt-handle 0x7".into()));
     }
 }

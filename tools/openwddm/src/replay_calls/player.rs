@@ -23,6 +23,9 @@ const AHEAD_MAX: usize = 4096;
 const POLL: Duration = Duration::from_millis(1);
 /// The function by which a program looks at an event without waiting.
 const LOOK: &str = "OpenWddmWaitEvent";
+/// The functions that make and close what is a descriptor in the flavour of the Linux subsystem.
+const CREATE: &str = "OpenWddmCreateEvent";
+const CLOSE: &str = "OpenWddmCloseHandle";
 
 /// What came of a replay.
 #[derive(Debug)]
@@ -104,7 +107,7 @@ impl<'recording> Player<'recording> {
             match left.iter().rev().take(AHEAD_MAX).position(free) {
                 Some(ahead) => {
                     let nth = left.remove(left.len() - 1 - ahead);
-                    self.make(nth, &recording.calls[nth]);
+                    self.make(nth, &recording.calls[nth])?;
                     self.hear(GRACE)?;
                 }
                 None => self.hear(self.patience)?,
@@ -117,11 +120,19 @@ impl<'recording> Player<'recording> {
         matches!(self.outcome.ended, Ended::Equal)
     }
 
-    fn make(&mut self, nth: usize, call: &'recording RecordedCall) {
+    fn make(&mut self, nth: usize, call: &'recording RecordedCall) -> Result<(), RunError> {
+        // A descriptor that was refused may have been closed without a call.
+        let is_none = self.recording.has_descriptors && call.status == NtStatus::INVALID_HANDLE;
+        if self.recording.has_descriptors && call.status.is_success() {
+            self.make_events(call)?;
+        }
         let order = Order {
             call: nth,
             function: call.function,
-            given: self.names.mapped(&call.given),
+            given: match is_none {
+                true => self.names.mapped_as_refused(&call.given),
+                false => self.names.mapped(&call.given),
+            },
             until_set: call.function == LOOK,
         };
         let orders = self.threads.entry(&call.thread).or_insert_with(|| {
@@ -133,6 +144,30 @@ impl<'recording> Player<'recording> {
         self.waiting.insert(&call.thread, (nth, Instant::now()));
         // The thread lives as long as this end of its channel.
         orders.send(order).expect("the thread takes orders");
+        Ok(())
+    }
+
+    /// Events that the program has made itself, by `eventfd`: they stay set until they are reset, so that each look at them is answered.
+    fn make_events(&mut self, call: &RecordedCall) -> Result<(), RunError> {
+        for number in self.names.unknown_events(&call.given) {
+            let event = |text: String| Value::Members(vec![("hEvent".into(), Value::Text(text))]);
+            let manual = Value::Members(vec![("bManualReset".into(), Value::Number(1))]);
+            let made = self.playback.call(CREATE, &manual).map_err(|error| unplayable(call, &error))?;
+            self.names.learn(&event(format!("event {number:#x}")), &made.answered);
+        }
+        Ok(())
+    }
+
+    /// What a call with its recorded status says of descriptors: a number that is given anew was closed before, and a closed one is none.
+    fn follow_descriptors(&mut self, call: &RecordedCall) -> Result<(), RunError> {
+        for handle in self.names.given_anew(&call.answered) {
+            let closed = Value::Members(vec![("hObject".into(), Value::Text(format!("nt-handle {handle:#x}")))]);
+            self.playback.call(CLOSE, &closed).map_err(|error| unplayable(call, &error))?;
+        }
+        if call.function == CLOSE && call.status.is_success() {
+            self.names.forget(&call.given);
+        }
+        Ok(())
     }
 
     /// Waits for one answer, for so long at most.
@@ -155,19 +190,27 @@ impl<'recording> Player<'recording> {
     fn judge(&mut self, nth: usize, answer: Result<Played, PlayError>) -> Result<(), RunError> {
         let call = &self.recording.calls[nth];
         self.waiting.remove(&*call.thread);
-        let played = answer.map_err(|error| RunError::Kernel {
-            problem: format!("line {}: {}: {error}", call.line, call.function),
-            remedy: "report it with the recording".to_owned(),
-        })?;
+        let played = answer.map_err(|error| unplayable(call, &error))?;
         if played.status != call.status {
             let (status, reason) = (played.status, played.reason);
             self.outcome.ended = Ended::Differs { call: nth, status, reason };
             return Ok(());
         }
+        if self.recording.has_descriptors {
+            self.follow_descriptors(call)?;
+        }
         self.names.learn(&call.answered, &played.answered);
         self.outcome.equal += 1;
         self.outcome.refused += usize::from(!call.status.is_success());
         Ok(())
+    }
+}
+
+/// Arguments that the recording's check has found good, and that are none.
+fn unplayable(call: &RecordedCall, error: &PlayError) -> RunError {
+    RunError::Kernel {
+        problem: format!("line {}: {}: {error}", call.line, call.function),
+        remedy: "report it with the recording".to_owned(),
     }
 }
 

@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use d3dkmt_c::{PlayError, Playback, TRACE_VERSION, Value};
+use d3dkmt_c::{FLAVOUR, PlayError, Playback, TRACE_VERSION, Value, from_wsl};
 use wddm_types::NtStatus;
 
 use crate::error::RunError;
 
+/// The flavour of the Linux subsystem.
+const WSL: &str = "wsl";
 /// Most bytes of a recording.
 const BYTES_MAX: u64 = 1 << 30;
 
@@ -17,6 +19,8 @@ const BYTES_MAX: u64 = 1 << 30;
 pub struct Recording {
     /// The variables by which the program came to its kernel.
     pub environment: BTreeMap<String, String>,
+    /// Its events and NT handles are descriptors: the program makes and closes them without a call.
+    pub has_descriptors: bool,
     /// In the order in which they returned.
     pub calls: Vec<RecordedCall>,
 }
@@ -65,16 +69,17 @@ impl Recording {
     fn read(text: &str) -> Result<Recording, (usize, String)> {
         let mut lines = text.split_inclusive('\n').enumerate().map(|(nth, line)| (nth + 1, line));
         let (_, head) = lines.next().ok_or((1, "it is empty".to_owned()))?;
-        let environment = head_of(&json(head).map_err(|why| (1, why))?).map_err(|why| (1, why))?;
+        let (environment, flavour) = head_of(&json(head).map_err(|why| (1, why))?).map_err(|why| (1, why))?;
+        let (has_descriptors, is_other) = (flavour == WSL, flavour != FLAVOUR);
         let call = |(line, text): (usize, &str)| {
             let parsed = json(text).and_then(|value| match value.member("fidelity") {
                 // The table at the end of a program.
                 Some(_) => Ok(None),
-                None => RecordedCall::of(line, &value).map(Some),
+                None => RecordedCall::of(line, &value, is_other).map(Some),
             });
             parsed.map_err(|why| (line, why)).transpose()
         };
-        Ok(Recording { environment, calls: lines.filter_map(call).collect::<Result<_, _>>()? })
+        Ok(Recording { environment, has_descriptors, calls: lines.filter_map(call).collect::<Result<_, _>>()? })
     }
 }
 
@@ -108,8 +113,8 @@ fn decoded(value: serde_json::Value) -> Value {
     }
 }
 
-/// The environment of a first line that this program can replay.
-fn head_of(head: &Value) -> Result<BTreeMap<String, String>, String> {
+/// The environment and the flavour of a first line that this program can replay.
+fn head_of(head: &Value) -> Result<(BTreeMap<String, String>, String), String> {
     let version = head.member("openwddm_calls").and_then(Value::number);
     if version != Some(TRACE_VERSION) {
         return Err(match version {
@@ -118,9 +123,9 @@ fn head_of(head: &Value) -> Result<BTreeMap<String, String>, String> {
         });
     }
     let text = |name: &str| head.member(name).and_then(Value::text).unwrap_or_default();
-    if text("flavour") != "windows" {
+    if text("flavour") != WSL && text("flavour") != FLAVOUR {
         return Err(format!(
-            "flavour is \"{}\": calls of the flavour windows alone can be made again",
+            "flavour is \"{}\": this program makes calls of the flavours {FLAVOUR} and {WSL} again",
             text("flavour")
         ));
     }
@@ -131,11 +136,11 @@ fn head_of(head: &Value) -> Result<BTreeMap<String, String>, String> {
         return Err("\"environment\" is missing".to_owned());
     };
     let pairs = environment.iter().filter_map(|(name, value)| Some((name.to_string(), value.text()?.to_owned())));
-    Ok(pairs.collect())
+    Ok((pairs.collect(), text("flavour").to_owned()))
 }
 
 impl RecordedCall {
-    fn of(line: usize, value: &Value) -> Result<RecordedCall, String> {
+    fn of(line: usize, value: &Value, is_other: bool) -> Result<RecordedCall, String> {
         let member = |name: &str| value.member(name).ok_or_else(|| format!("\"{name}\" is missing"));
         let text = |name: &str| {
             let text = member(name)?.text().map(str::to_owned);
@@ -144,7 +149,10 @@ impl RecordedCall {
         let (function, status) = (text("call")?, text("status")?);
         let status = status.strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
         let status = status.map(NtStatus).ok_or("\"status\" is no status, as 0xc000000d is one")?;
-        let given = member("in")?.clone();
+        let given = match is_other {
+            true => from_wsl(&function, member("in")?),
+            false => member("in")?.clone(),
+        };
         Playback::check(&function, &given).map_err(|error| match error {
             PlayError::Argument(why) => format!("{function}: {why}"),
             error => error.to_string(),
@@ -209,7 +217,7 @@ mod tests {
             (String::new(), 1, "it is empty"),
             ("{}\n".to_owned(), 1, "\"openwddm_calls\" is missing"),
             (HEAD.replace("calls\":1", "calls\":9"), 1, "openwddm_calls is 9; this program reads 1"),
-            (HEAD.replace("windows", "wsl"), 1, "flavour is \"wsl\""),
+            (HEAD.replace("windows", "os/2"), 1, "flavour is \"os/2\""),
             (HEAD.replace("\"all\"", "\"failed\""), 1, "failed calls alone"),
             (cut, 3, "the line is cut behind 40 bytes"),
             (with("{\"call\" 1}"), 3, "it is no JSON: expected `:`"),
