@@ -14,6 +14,7 @@ use crate::error::RunError;
 use crate::faults::FaultsArguments;
 use crate::hangs::HangArguments;
 use crate::link::LinkRate;
+use crate::pages::{CompletionsArguments, ManArguments};
 use crate::replay_calls::ReplayCallsArguments;
 use crate::run::{AdapterChoice, Placement, RunOptions, Share, Stage, Terms, Workload, parse_placement, parse_stage};
 use crate::serve::ServeArguments;
@@ -60,6 +61,10 @@ pub enum Command {
     ServeOutside(OutsideArguments),
     /// Watch a served kernel: engines, memory, paging, fences, and the processes that use them.
     Top(TopArguments),
+    /// Print the page of the manual, or write those of all commands.
+    Man(ManArguments),
+    /// Print what a shell reads to complete the words of a command line.
+    Completions(CompletionsArguments),
     /// Measure this build against peers and limits of this machine.
     Bench(BenchArguments),
 }

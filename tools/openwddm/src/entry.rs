@@ -13,6 +13,7 @@ use crate::connected;
 use crate::console::{Out, complain};
 use crate::error::RunError;
 use crate::interruption;
+use crate::pages;
 use crate::present;
 use crate::progress::Progress;
 use crate::replay_calls::replay_calls;
@@ -79,6 +80,8 @@ fn command(command: Option<Command>, out: &mut Out) -> Result<u8, RunError> {
             // Pictures that were torn although the drawings said what they write are a fault.
             Ok(u8::from(!shown.is_as_promised()))
         }
+        Some(Command::Man(asked)) => pages::manual(&asked, out).map(|()| 0),
+        Some(Command::Completions(asked)) => pages::completions(&asked, out).map(|()| 0),
         Some(Command::Bench(bench)) => bench_command::measure(bench, out).map(|()| 0),
     }
 }

@@ -11,6 +11,7 @@
 //!          ├→ bench_command        measures against peers and limits (`bench`, `fences`)
 //!          ├→ bound_command        the fewest bytes for a workload (`bound`)
 //!          ├→ faults               the forms of failures on demand
+//!          ├→ pages                the manual and completions of shells
 //!          ├→ present              pictures on a display
 //!          ├→ replay_calls         a C program's recorded calls, made again
 //!          ├→ serve                a kernel for other processes; → metrics, its figures (`activity`)
@@ -46,6 +47,7 @@ pub mod metrics;
 pub mod outcome;
 pub mod output;
 pub mod owners;
+pub mod pages;
 pub mod perfetto;
 pub mod placed;
 pub mod present;

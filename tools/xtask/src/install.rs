@@ -1,21 +1,36 @@
 //! Puts the C interface where a system's C compilers look: the libraries, the headers, and a file for pkg-config.
 //!
 //! ```text
-//! DIR/lib/libopenwddm.so, DIR/lib/libopenwddm.a
+//! DIR/lib/libopenwddm.so → libopenwddm.so.0 → libopenwddm.so.0.1.0, DIR/lib/libopenwddm.a
 //! DIR/include/openwddm/d3dkmt.h, DIR/include/openwddm/softgpu.h
 //! DIR/lib/pkgconfig/openwddm.pc
 //! ```
-//! DIR is the directory from which programs will be built: the last file names it.
+//! DIR is the directory from which programs will be built: the last file names it. A program that is linked names `libopenwddm.so.0`, the
+//! library's soname: a later library that breaks the interface has another one, and both can be installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::tree::House;
 
-const LIBRARIES: [&str; 2] = ["libopenwddm.so", "libopenwddm.a"];
+/// The name that programs look for when they start: it changes where the interface breaks.
+pub const SO_NAME: &str = "libopenwddm.so.0";
+/// The file itself.
+pub const REAL_NAME: &str = concat!("libopenwddm.so.", env!("CARGO_PKG_VERSION"));
+
 const INCLUDE: &str = "client/d3dkmt_c/include";
 const HEADERS: [&str; 2] = ["openwddm/d3dkmt.h", "openwddm/softgpu.h"];
 const PC: &str = "host/libopenwddm/openwddm.pc.in";
+
+/// Where the files go.
+pub struct Layout {
+    /// The directory that has `include` and the libraries' folder.
+    pub prefix: PathBuf,
+    /// The same as programs will see it.
+    pub shown: String,
+    /// The libraries' folder in it.
+    pub libraries: String,
+}
 
 /// Builds the libraries for release and puts everything in place.
 ///
@@ -27,45 +42,107 @@ pub fn run(house: &House, options: &[String]) -> Result<bool, String> {
         _ => return Err("install --prefix DIR".to_string()),
     };
     let prefix = std::path::absolute(prefix).map_err(|error| format!("{}: {error}", prefix.display()))?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.args(["build", "--release", "-p", "openwddm-libopenwddm"]).current_dir(house.root());
-    let built = build.status().map_err(|error| format!("cargo: {error}"))?;
-    if !built.success() {
-        return Ok(false);
-    }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    for file in place(house, &house.root().join(target).join("release"), &prefix)? {
+    let shown = prefix.to_str().ok_or("a directory whose name is no text")?.to_owned();
+    let Some(built) = build(house, "release", &[])? else { return Ok(false) };
+    names_itself(&built.join("libopenwddm.so"))?;
+    let layout = Layout { prefix, shown, libraries: "lib".to_owned() };
+    for file in place(house, &built, &layout)? {
         println!("{}", file.display());
     }
     Ok(true)
 }
 
-/// Puts what was built in `libraries`, the headers and the page for pkg-config below `prefix`. Answers with the files.
-fn place(house: &House, libraries: &Path, prefix: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut files = Vec::new();
-    for library in LIBRARIES {
-        files.push(copy(&libraries.join(library), &prefix.join("lib").join(library))?);
+/// Builds the libraries by a profile, the shared one with its soname, and these packages. Answers with the folder that has them; `None`: a
+/// build failed, and cargo said why.
+///
+/// # Errors
+/// A cargo that cannot be started; a link that could not be made.
+pub fn build(house: &House, profile: &str, packages: &[&str]) -> Result<Option<PathBuf>, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let ran = |words: &[&str]| {
+        let mut build = Command::new(&cargo);
+        build.args(words).current_dir(house.root());
+        build.status().map(|status| status.success()).map_err(|error| format!("cargo: {error}"))
+    };
+    for package in packages {
+        if !ran(&["build", "--profile", profile, "-p", package])? {
+            return Ok(None);
+        }
     }
+    let soname = format!("link-arg=-Wl,-soname,{SO_NAME}");
+    if !ran(&["rustc", "--profile", profile, "-p", "openwddm-libopenwddm", "--lib", "--", "-C", &soname])? {
+        return Ok(None);
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let folder = house.root().join(target).join(if profile == "dev" { "debug" } else { profile });
+    // A program that is linked with the library here finds it here.
+    link("libopenwddm.so", &folder.join(SO_NAME))?;
+    Ok(Some(folder))
+}
+
+/// Whether a shared library bears the name that programs will look for. Without it a program names the file that it was linked with, and
+/// takes any later library of that name, a broken interface among them.
+///
+/// # Errors
+/// Another name, or none; an objdump that cannot be started.
+pub fn names_itself(library: &Path) -> Result<(), String> {
+    let output = Command::new("objdump").arg("-p").arg(library).output();
+    let output = output.map_err(|error| format!("objdump cannot be started: {error}; install Debian's binutils"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let found = text.lines().find_map(|line| line.trim().strip_prefix("SONAME")).map_or("none", str::trim);
+    if found == SO_NAME {
+        return Ok(());
+    }
+    Err(format!("{}: its soname is {found}; link it with -Wl,-soname,{SO_NAME}", library.display()))
+}
+
+/// Puts the libraries that stand in `built`, the headers and the file for pkg-config where the layout says. Answers with the files.
+///
+/// # Errors
+/// A file that is not there, or could not be written.
+pub fn place(house: &House, built: &Path, layout: &Layout) -> Result<Vec<PathBuf>, String> {
+    let (prefix, libraries) = (&layout.prefix, layout.prefix.join(&layout.libraries));
+    let mut files = vec![
+        copy(&built.join("libopenwddm.so"), &libraries.join(REAL_NAME))?,
+        link(REAL_NAME, &libraries.join(SO_NAME))?,
+        link(SO_NAME, &libraries.join("libopenwddm.so"))?,
+        copy(&built.join("libopenwddm.a"), &libraries.join("libopenwddm.a"))?,
+    ];
     for header in HEADERS {
         files.push(copy(&house.root().join(INCLUDE).join(header), &prefix.join("include").join(header))?);
     }
     let from = house.root().join(PC);
     let template = std::fs::read_to_string(&from).map_err(|error| format!("{}: {error}", from.display()))?;
-    let shown = prefix.to_str().ok_or("a directory whose name is no text")?;
-    let page = template.replace("@PREFIX@", shown).replace("@VERSION@", env!("CARGO_PKG_VERSION"));
-    let to = prefix.join("lib/pkgconfig/openwddm.pc");
-    files.push(written(&to, |to| std::fs::write(to, page))?);
+    let page = template.replace("@PREFIX@", &layout.shown).replace("@LIBRARIES@", &layout.libraries);
+    let page = page.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+    files.push(written(&libraries.join("pkgconfig/openwddm.pc"), |to| std::fs::write(to, page))?);
     Ok(files)
 }
 
-fn copy(from: &Path, to: &Path) -> Result<PathBuf, String> {
+/// A link to a name beside it, in place of what was there.
+///
+/// # Errors
+/// A link that could not be made.
+pub fn link(to: &str, at: &Path) -> Result<PathBuf, String> {
+    let _ = std::fs::remove_file(at);
+    written(at, |at| std::os::unix::fs::symlink(to, at))
+}
+
+/// A copy in place of what was there.
+///
+/// # Errors
+/// A file that is not there, or could not be written.
+pub fn copy(from: &Path, to: &Path) -> Result<PathBuf, String> {
     // A program may have the old one open, which then goes on as it is.
     let _ = std::fs::remove_file(to);
     written(to, |to| std::fs::copy(from, to).map(drop)).map_err(|error| format!("{error} (from {})", from.display()))
 }
 
-fn written(to: &Path, write: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<PathBuf, String> {
+/// Writes a file in a folder that is made if it is not there.
+///
+/// # Errors
+/// The folder or the file could not be written.
+pub fn written(to: &Path, write: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<PathBuf, String> {
     let folder = to.parent().expect("a file in a folder");
     let made = std::fs::create_dir_all(folder).and_then(|()| write(to));
     made.map(|()| to.to_path_buf()).map_err(|error| format!("{}: {error}", to.display()))
@@ -94,8 +171,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let program = std::env::current_exe().expect("this test is a file");
         // The libraries that were built beside this test.
-        let files = place(&house, program.parent().expect("a folder"), folder.path()).expect("everything is there");
-        assert!(files.len() == 5 && files.iter().all(|file| file.is_file()), "{files:?}");
+        let shown = folder.path().to_str().expect("text").to_owned();
+        let layout = Layout { prefix: folder.path().to_owned(), shown, libraries: "lib".to_owned() };
+        let files = place(&house, program.parent().expect("a folder"), &layout).expect("everything is there");
+        assert!(files.len() == 7 && files.iter().all(|file| file.is_file()), "{files:?}");
         let Some(words) = flags(folder.path(), &[]) else {
             eprintln!("left out: there is no pkg-config here");
             return;
@@ -112,6 +191,24 @@ mod tests {
         // A program that links the static library also links the system libraries of Rust programs.
         let private = flags(folder.path(), &["--static"]).expect("it was there a moment ago");
         assert!(["-lpthread", "-ldl", "-lm"].iter().all(|word| private.iter().any(|known| known == word)));
+    }
+
+    #[test]
+    fn a_library_without_its_soname_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let linked = |name: &str, words: &[&str]| {
+            let library = folder.path().join(name);
+            let mut build = Command::new("cc");
+            build.args(["-shared", "-nostdlib", "-x", "c", "/dev/null", "-o"]).arg(&library).args(words);
+            assert!(build.status().expect("there is a C compiler").success(), "{name}");
+            library
+        };
+        assert_eq!(names_itself(&linked("right.so", &[&format!("-Wl,-soname,{SO_NAME}")])), Ok(()));
+        for (name, words, found) in [("none.so", &[][..], "none"), ("other.so", &["-Wl,-soname,other.so.1"], "other.so.1")]
+        {
+            let error = names_itself(&linked(name, words)).expect_err(name);
+            assert!(error.contains(&format!("its soname is {found}; link it with")), "{error}");
+        }
     }
 
     #[test]

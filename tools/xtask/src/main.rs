@@ -1,8 +1,8 @@
-//! The rules of the house as a program: `cargo xtask arrows | tidy | spec | ci | fuzz | soak | mutants | instructions | python`, and `headers`, `install`.
+//! The rules of the house as a program: `cargo xtask arrows | tidy | spec | ci | fuzz | soak | mutants | instructions | python`, and `headers`, `install`, `deb`.
 //!
 //! An unchecked rule is a wish. This program reads manifests, sources and fact sheets and says where one of them
 //! is broken, with file and line. It is no build system and changes nothing here: it looks, and for `ci` it starts cargo.
-//! `headers` writes the C headers, `install` below its `--prefix`, `mutants` and `instructions` below `docs/verification` and `target`,
+//! `headers` writes the C headers, `install` below its `--prefix`, `deb` below `target`, `mutants` and `instructions` below `docs/verification` and `target`,
 //! `python` below `target`; the others write nothing.
 //! People call it by the alias in `.cargo/config.toml`; `.ci/run` calls `ci`.
 //!
@@ -11,6 +11,7 @@
 //! - [`ratchet`]: figures that `tidy` lets fall and not rise
 //! - [`spec`]: which section of the fact sheets is cited where, which acceptance row has a test
 //! - [`ci`]: everything in order
+//! - [`deb`]: the same and the command as a Debian package
 //! - [`headers`]: the C headers, written from the declarations
 //! - [`install`]: the C interface for a system's compilers
 //! - [`instructions`]: counts of the hottest calls
@@ -20,6 +21,7 @@
 
 mod arrows;
 mod ci;
+mod deb;
 mod headers;
 mod install;
 mod instructions;
@@ -51,6 +53,8 @@ usage: cargo xtask <command>
   python                      build the wheel of the Python package, install it into a fresh virtual environment, run its tests there
   headers                     write the C headers, and the table of functions, from the declarations
   install --prefix DIR        build libopenwddm for release, and put it, its headers and openwddm.pc below DIR
+  deb [--out FOLDER] [--profile PROFILE]
+                              build the command and libopenwddm, and pack them, with manual, completions and units, as a Debian package
   ci [--fast]                 all of it, then clippy, tests and the longer runs; --fast: the inner loop, unit tests alone";
 
 fn main() -> ExitCode {
@@ -77,6 +81,7 @@ fn command(arguments: &[String]) -> Result<bool, String> {
         ("ci", [fast]) if fast == "--fast" => Ok(ci::run(&house, true)),
         ("fuzz", options) => long::fuzz(&house, options),
         ("instructions", options) => Ok(instructions::run(&house, instructions::options(options)?)?.print()),
+        ("deb", options) => deb::run(&house, options),
         ("headers", []) => headers::run(&house),
         ("install", options) => install::run(&house, options),
         ("mutants", options) => mutants::run(&house, options),
