@@ -204,7 +204,8 @@ mod tests {
             library
         };
         assert_eq!(names_itself(&linked("right.so", &[&format!("-Wl,-soname,{SO_NAME}")])), Ok(()));
-        for (name, words, found) in [("none.so", &[][..], "none"), ("other.so", &["-Wl,-soname,other.so.1"], "other.so.1")]
+        for (name, words, found) in
+            [("none.so", &[][..], "none"), ("other.so", &["-Wl,-soname,other.so.1"], "other.so.1")]
         {
             let error = names_itself(&linked(name, words)).expect_err(name);
             assert!(error.contains(&format!("its soname is {found}; link it with")), "{error}");

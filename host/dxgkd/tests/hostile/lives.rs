@@ -151,7 +151,7 @@ fn a_life_that_ends_at_any_call_leaves_the_state_of_the_start() {
     for death in DEATHS {
         end_at(&served, u64::MAX, death, waits_for_ever);
     }
-    served.from_here();
+    served.begin_anew();
     let counted = Arc::new(AtomicU64::new(0));
     let last = Arc::clone(&counted);
     let seen = AtomicU64::new(0);

@@ -97,7 +97,7 @@ impl Served {
     }
 
     /// What is held when no client is left is what is held before: the same at two looks, a moment apart.
-    fn from_here(&mut self) {
+    fn begin_anew(&mut self) {
         loop {
             let before = (ProgramResources::now(), self.host.state_digest());
             std::thread::sleep(Duration::from_millis(50));
