@@ -94,8 +94,8 @@ fn the_watch_for_hangs_of_a_served_kernel_is_its_configuration_s() {
         let run = ["run", workload.to_str().expect("a path in UTF-8"), "--connect", path];
         let (code, text, error) = said(&run, None);
         assert_eq!(code, Some(1), "its work did not end: {text}{error}");
-        let (next, ..) = said(&run, None);
-        (format!("{text}{error}").contains("the adapter has stopped"), next)
+        let (next, text, error) = said(&run, None);
+        (format!("{text}{error}").contains("the adapter was stopped"), next)
     };
     assert_eq!(after_a_hang("recover"), (false, Some(0)), "the next client has the adapter again");
     assert_eq!(after_a_hang("bugcheck"), (true, Some(1)), "no client has an adapter that stopped");

@@ -48,6 +48,7 @@ const KINDS: &[(&str, &str)] = &[
     ("hRingBufferControl", "allocation"),
     ("hSection", "section"),
     ("hSharedHandle", "global-share"),
+    ("hSharedPrimary", "global-share"),
     ("hSource", "allocation"),
     ("hSyncObject", "sync-object"),
     ("hWindow", "window"),
