@@ -51,7 +51,7 @@ pub(super) struct Owners {
 
 /// Most destroyed allocations of a process that are remembered.
 const DOOMED_MAX: usize = 16_384;
-/// Most objects of a process that are remembered; those behind them are nobody's. No event tells the end of a device.
+/// Most objects of a process that are remembered; those behind them have no owner here. No event tells the end of a device.
 const OBJECTS_MAX: usize = 65_536;
 /// Stands for a process that had an object before one that asks opened it.
 const ANOTHER: u32 = u32::MAX;
@@ -74,7 +74,7 @@ impl Owners {
         };
         match event {
             Event::PagingQueued { work, fence, .. } => {
-                // The one that waits for the fence sees the work through, whoever's memory moves.
+                // The process that waits for the fence sees the work through, also where others' memory moves.
                 for waits in self.of(adapter, Kind::Fence, *fence).to_vec() {
                     self.work(adapter, *work).bytes.entry(waits).or_default();
                     if !processes.contains(&waits) {
@@ -132,7 +132,7 @@ impl Owners {
         seen
     }
 
-    /// The object of an event that tells its end is nobody's any more.
+    /// The object of an event that tells its end has no owner any more.
     pub fn ended(&mut self, adapter: Option<u32>, event: &Event) {
         let object = match event {
             Event::AllocationDestroyed { allocation } => return self.doom((adapter, Kind::Allocation, *allocation)),
@@ -247,10 +247,18 @@ impl Work {
     }
 }
 
-/// The table. What stands only in the last line concerns the kernel: nodes, displays, adapters, the kernel's own contexts.
+/// Whom an event concerns. An event that none of the three tables has concerns the kernel: nodes, displays, adapters, the kernel's own contexts.
 fn whose(event: &Event) -> Whose {
+    names_process(event)
+        .or_else(|| names_device_or_memory(event))
+        .or_else(|| names_work(event))
+        .unwrap_or(Whose::Kernel)
+}
+
+/// Events that name a process.
+fn names_process(event: &Event) -> Option<Whose> {
     use Event as E;
-    match event {
+    Some(match event {
         E::ProcessCreated { process }
         | E::ProcessDied { process }
         | E::DeviceCreated { process, .. }
@@ -278,6 +286,14 @@ fn whose(event: &Event) -> Whose {
         | E::KeyedMutexReleased { process, .. }
         | E::CallRefused { process, .. }
         | E::ProcessBlocked { process, .. } => Whose::Process(*process),
+        _ => return None,
+    })
+}
+
+/// Events at a device, an allocation or a paging work.
+fn names_device_or_memory(event: &Event) -> Option<Whose> {
+    use Event as E;
+    Some(match event {
         E::DeviceInError { device, .. }
         | E::DeviceSuspended { device, .. }
         | E::DeviceResumed { device }
@@ -301,6 +317,14 @@ fn whose(event: &Event) -> Whose {
         E::PagingQueued { work, .. } | E::PagingSubmitted { work, .. } | E::PagingCompleted { work } => {
             Whose::Work(*work)
         }
+        _ => return None,
+    })
+}
+
+/// Events at a queue, a fence, a context or a synchronization object.
+fn names_work(event: &Event) -> Option<Whose> {
+    use Event as E;
+    Some(match event {
         E::QueueDestroyed { queue }
         | E::Submitted { queue, .. }
         | E::QueueHeld { queue, .. }
@@ -340,6 +364,6 @@ fn whose(event: &Event) -> Whose {
         E::SyncObjectDestroyed { object } | E::SyncObjectSignaled { object, .. } | E::MutexAbandoned { object } => {
             Whose::Of(Kind::SyncObject, *object)
         }
-        _ => Whose::Kernel,
-    }
+        _ => return None,
+    })
 }
