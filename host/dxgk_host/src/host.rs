@@ -135,7 +135,7 @@ impl Host {
         let reserve = if config.memory_files { Memory::reserve_file } else { Memory::reserve };
         let system = reserve(system_total)?;
         let cpu_cache = plays_caches.then(|| StaleCache::new(&system)).transpose()?;
-        let (clock, data) = begin(config.mode);
+        let (clock, data) = (Clock::of(config.mode), data_of(config.mode));
         let (line, doorbells) = (Arc::new(Line::default()), Arc::new(Doorbells::default()));
         let (given, arenas) = (Arc::new(GivenFiles::new(Arc::clone(&system))), Arc::new(Arenas::default()));
         let shared = SharedParts {
@@ -385,13 +385,9 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The clock of a host that begins, and whether its devices store content.
-fn begin(mode: Mode) -> (Clock, DataMode) {
-    match mode {
-        Mode::Real => (Clock::Real(Instant::now()), DataMode::Stored),
-        Mode::Virtual { stored: true } => (Clock::Virtual(0), DataMode::Stored),
-        Mode::Virtual { stored: false } => (Clock::Virtual(0), DataMode::Modelled),
-    }
+/// Whether the devices of a host store content.
+fn data_of(mode: Mode) -> DataMode {
+    if matches!(mode, Mode::Virtual { stored: false }) { DataMode::Modelled } else { DataMode::Stored }
 }
 
 /// The key under which the kernel draws NT handles: random where programs share a kernel, the same in every run of virtual time.

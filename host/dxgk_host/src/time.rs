@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use dxgkrnl::DriverClock;
 
+use crate::Mode;
+
 /// A clock in nanoseconds since the host's start. It never runs backwards.
 pub enum Clock {
     /// The computer's.
@@ -13,6 +15,14 @@ pub enum Clock {
 }
 
 impl Clock {
+    /// The clock of a host that begins.
+    pub fn of(mode: Mode) -> Clock {
+        match mode {
+            Mode::Real => Clock::Real(Instant::now()),
+            Mode::Virtual { .. } => Clock::Virtual(0),
+        }
+    }
+
     /// The present time in nanoseconds.
     pub fn now_ns(&self) -> u64 {
         match self {
