@@ -21,12 +21,10 @@ use kmt_calls::{AllocationCall, AllocationRequest, Call, ResourceRequest};
 use kmt_link::Link;
 use softgpu_spec::private_data::{self, Kind};
 use softgpu_umd::Gpu;
+use wddm_types::PAGE_BYTES;
 
 use crate::part_process::Program;
 use crate::report::{BenchError, Row};
-
-/// Bytes of an allocation where nothing else is said.
-const BYTES: u64 = 64 << 10;
 
 /// All rows.
 pub(crate) fn rows(program: Option<Program<'_>>, batches: usize, smoke: bool) -> Result<Vec<Row>, BenchError> {
@@ -40,19 +38,30 @@ pub(crate) fn rows(program: Option<Program<'_>>, batches: usize, smoke: bool) ->
     Ok(rows)
 }
 
-/// What the client tells the driver of an allocation in system memory that the CPU may lock.
-fn request() -> Vec<u8> {
-    let (kind, size_bytes) = (Kind::System, BYTES);
+/// What the client tells the driver of an allocation of so many bytes in system memory that the CPU may lock.
+fn request(size_bytes: u64) -> Vec<u8> {
+    let kind = Kind::System;
     private_data::AllocationRequest { kind, cpu_visible: true, cached: false, accessed_physically: false, size_bytes }
         .encode()
         .to_vec()
 }
 
-/// Makes an allocation that lives as long as its process, and of which the client keeps nothing.
+/// As many allocations of a page as are wanted, or as a quarter of the memory that the machine can give has room for: the pages of what is lent may
+/// all be there.
+fn affordable(wanted: usize) -> Result<usize, BenchError> {
+    let machine = std::fs::read_to_string("/proc/meminfo")?;
+    let line = machine.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+    let kib = kib.ok_or_else(|| BenchError::Device("meminfo has no MemAvailable".into()))?;
+    // CAST: pages of this machine's memory.
+    Ok(wanted.min(((kib << 10) / 4 / PAGE_BYTES) as usize))
+}
+
+/// Makes an allocation of a page that lives as long as its process, and of which the client keeps nothing.
 fn create_for_good(link: &Arc<dyn Link>, gpu: &Gpu) -> Result<(), BenchError> {
     let call = Call::Allocation(AllocationCall::CreateAllocation {
         device: gpu.device().handle(),
-        allocations: vec![AllocationRequest { private_data: request(), ..AllocationRequest::default() }],
+        allocations: vec![AllocationRequest { private_data: request(PAGE_BYTES), ..AllocationRequest::default() }],
         resource: ResourceRequest::default(),
     });
     link.call(call)?;

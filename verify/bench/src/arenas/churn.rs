@@ -5,13 +5,15 @@ use std::time::Instant;
 
 use softgpu_umd::Gpu;
 
-use super::{BYTES, request};
+use super::request;
 use crate::report::{BenchError, Goal, Row};
 use crate::served::Kernel;
 use crate::statistic::{median, median_ratio};
 
 /// Most times the cost in process that it may cost over a socket.
 const GOAL: f64 = 2.0;
+/// Bytes of an allocation.
+const BYTES: u64 = 64 << 10;
 /// Allocations of all rounds together, each way.
 const LIVES: usize = 100_000;
 const SMOKE_LIVES: usize = 300;
@@ -64,7 +66,7 @@ impl Client {
     fn life_ns(&self, lives: usize) -> Result<f64, BenchError> {
         let started = Instant::now();
         for number in 1..=lives as u64 {
-            let allocation = self.gpu.device().create_allocation(request())?;
+            let allocation = self.gpu.device().create_allocation(request(BYTES))?;
             let lock = allocation.lock()?;
             lock.fill_words(0, BYTES / 8, |_| number);
             drop(lock);

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use kmt_link::Link;
 use kmt_link::socket::SocketLink;
 use softgpu_umd::Gpu;
+use wddm_types::PAGE_BYTES;
 
-use super::{BYTES, create_for_good};
+use super::{affordable, create_for_good};
 use crate::part_process::{Measure, PartProcess, Program};
 use crate::report::{BenchError, Goal, Row};
 use crate::served::{Kernel, no_limits};
@@ -29,7 +30,7 @@ const VRAM_BYTES: u64 = 64 << 20;
 
 /// Both rows.
 pub(super) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchError> {
-    let count = if smoke { SMOKE_COUNT } else { COUNT };
+    let count = affordable(if smoke { SMOKE_COUNT } else { COUNT })?;
     let here = in_process_bytes(program, count)?;
     let extra = served_bytes(program, count)? - here;
     let of = |bytes: f64, most: f64| Some(Ratio { value: bytes / most, interval: None, rounds: 1 });
@@ -84,7 +85,7 @@ fn number(part: &mut PartProcess) -> Result<f64, BenchError> {
 pub(crate) fn play(measure: &Measure, way: &str, most: &str) -> Result<(), BenchError> {
     let wrong = |error: std::num::ParseIntError| BenchError::Device(error.to_string());
     let most: u64 = most.parse().map_err(wrong)?;
-    let system_bytes = (most + 2 * BEFORE as u64) * BYTES;
+    let system_bytes = (most + 2 * BEFORE as u64) * PAGE_BYTES;
     let kernel = Kernel::limited(VRAM_BYTES, system_bytes, way == "served", no_limits())?;
     measure.say("ready")?;
     let client = match kernel.path() {

@@ -9,13 +9,14 @@ use std::time::Instant;
 
 use d3dkmt::Allocation;
 use softgpu_umd::Gpu;
+use wddm_types::PAGE_BYTES;
 
-use super::{BYTES, request};
+use super::{affordable, request};
 use crate::report::{BenchError, Goal, Row};
 use crate::served::{Kernel, no_limits};
 use crate::statistic::{median, median_ratio};
 
-/// Live allocations of one client.
+/// Live allocations of one client, of a page each.
 const MANY: usize = 1_000_000;
 const SMOKE_MANY: usize = 5_000;
 const FEW: usize = 1_000;
@@ -27,7 +28,7 @@ const VRAM_BYTES: u64 = 64 << 20;
 
 /// A row for each way to the kernel.
 pub(super) fn rows(batches: usize, smoke: bool) -> Result<Vec<Row>, BenchError> {
-    let many = if smoke { SMOKE_MANY } else { MANY };
+    let many = affordable(if smoke { SMOKE_MANY } else { MANY })?;
     [false, true].into_iter().map(|served| row(served, many, batches.max(3))).collect()
 }
 
@@ -62,10 +63,11 @@ struct Client {
 
 impl Client {
     fn start(served: bool, live: usize) -> Result<Client, BenchError> {
-        let system_bytes = (live + 16 * BATCH) as u64 * BYTES;
+        let system_bytes = (live + 16 * BATCH) as u64 * PAGE_BYTES;
         let kernel = Kernel::limited(VRAM_BYTES, system_bytes, served, no_limits())?;
         let gpu = Gpu::open(kernel.connect()?)?;
-        let created = (0..live).map(|_| gpu.device().create_allocation(request())).collect::<Result<_, _>>()?;
+        let created =
+            (0..live).map(|_| gpu.device().create_allocation(request(PAGE_BYTES))).collect::<Result<_, _>>()?;
         Ok(Client { _live: created, gpu, _kernel: kernel })
     }
 
@@ -74,7 +76,7 @@ impl Client {
         let mut made = Vec::with_capacity(BATCH);
         let started = Instant::now();
         for _ in 0..BATCH {
-            made.push(self.gpu.device().create_allocation(request())?);
+            made.push(self.gpu.device().create_allocation(request(PAGE_BYTES))?);
         }
         let ns = started.elapsed().as_nanos() as f64 / BATCH as f64;
         drop(made);
