@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::sync::Mutex;
 
 use d3dkmt_abi::{Field, Shape};
+use kmt_link::{CommandUses, OwnCommands};
 use wddm_types::NtStatus;
 
 use crate::trace::{Type, Value, fields, is_nameless, item, quote};
@@ -115,16 +116,17 @@ impl Fidelity {
         rows.len() > before
     }
 
-    /// Counts a command of an engine, which it carried out or which faulted.
-    pub fn count_command(&self, name: &str, faulted: bool, at_ns: u128) {
+    /// The commands of the program's queues and contexts until now, in place of those that were told before.
+    pub fn commands_are(&self, commands: OwnCommands, now_ns: u128) {
         let mut rows = crate::session::lock(&self.rows);
-        let number = 1 + rows
-            .iter()
-            .filter(|((kind, _), _)| *kind == Kind::GpuCommand)
-            .map(|(_, uses)| uses.done + uses.failed)
-            .sum::<u64>();
-        let ending = if faulted { Ending::Failed } else { Ending::Done };
-        enter(&mut rows, (Kind::GpuCommand, name.to_owned()), ending, (number, at_ns), None);
+        for CommandUses { kind, done, failed, first, first_age_ns, why } in commands.kinds {
+            let uses = rows.entry((Kind::GpuCommand, kind)).or_default();
+            let first_ns = match uses.first {
+                0 => now_ns.saturating_sub(first_age_ns.into()),
+                _ => uses.first_ns,
+            };
+            *uses = Uses { done, failed, first, first_ns, why, ..Uses::default() };
+        }
     }
 
     /// The table for people.

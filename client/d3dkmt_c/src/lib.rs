@@ -62,7 +62,7 @@ pub use fidelity::{WITHOUT_EFFECT, WithoutEffect};
 pub use function::{FUNCTIONS, Function, FunctionState, PLAIN, functions};
 pub use playback::{FLAVOUR, PlayError, Playback, Played, from_wsl};
 pub use session::{OpenLink, Session};
-pub use trace::{VERSION as TRACE_VERSION, Value, command, program_ends, wants_commands};
+pub use trace::{VERSION as TRACE_VERSION, Value, program_ends};
 pub use unsupported::UNSUPPORTED;
 
 /// The items that [`export!`] alone calls.

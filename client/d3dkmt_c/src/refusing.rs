@@ -8,7 +8,7 @@ use kmt_calls::{
     AdapterCall, AdapterInfo, Call, DisplayCall, DisplayInfo, DoorbellAddress, MappingId, Notification, PriorityCall,
     QueuedFence, Refusal, Reply,
 };
-use kmt_link::{CpuMapping, DoorbellPage, Link, WritableWord};
+use kmt_link::{CpuMapping, DoorbellPage, Link, OwnCommands, WritableWord};
 use shared_words::{Memory, ReadOnlyWord};
 use wddm_types::{Luid, NtStatus, RawHandle, WordAddress};
 
@@ -105,6 +105,10 @@ impl Link for Refusing {
 
     fn section_over(&self, _: RawHandle, _: BorrowedFd<'_>, _: u64, _: u64) -> Result<Reply, Refusal> {
         Err(nothing_here())
+    }
+
+    fn own_commands(&self) -> Result<OwnCommands, Refusal> {
+        Ok(OwnCommands::default())
     }
 
     fn now_ns(&self) -> u64 {

@@ -37,7 +37,9 @@ impl Session {
         }
         // Two first calls may open a link each; one of them is dropped, and with it a process that has done nothing.
         let link = (self.open)()?;
-        Ok(self.process.get_or_init(|| Process::new(link)))
+        let process = self.process.get_or_init(|| Process::new(link));
+        crate::trace::came_to(&process.link);
+        Ok(process)
     }
 }
 

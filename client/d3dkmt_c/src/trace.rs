@@ -13,9 +13,10 @@ mod watched;
 use std::fs::File;
 use std::io::Write;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
+use kmt_link::Link;
 use wddm_types::NtStatus;
 
 use crate::fidelity::{Fidelity, Use};
@@ -53,6 +54,8 @@ struct Watch {
     fidelity: Fidelity,
     /// Where the table goes, if the program wants it in a file of its own.
     table: Option<Table>,
+    /// The way to the program's kernel, once there is one.
+    kernel: OnceLock<Arc<dyn Link>>,
 }
 
 struct Table {
@@ -81,6 +84,7 @@ fn open() -> bool {
             trace,
             fidelity: Fidelity::default(),
             table,
+            kernel: OnceLock::new(),
         };
         (watch.trace.is_some() || watch.table.is_some()).then_some(watch)
     });
@@ -99,21 +103,29 @@ fn watch() -> Option<&'static Watch> {
     WATCH.get().and_then(Option::as_ref)
 }
 
-/// Whether the program wants to know how faithfully it is served.
-pub fn wants_commands() -> bool {
-    is_on()
+/// The program has come to its kernel, which counts the commands of its engines for the program from now on, if this one wants that.
+pub fn came_to(link: &Arc<dyn Link>) {
+    if let Some(watch) = is_on().then(watch).flatten() {
+        watch.kernel.get_or_init(|| Arc::clone(link));
+        watch.ask_for_commands();
+    }
 }
 
-/// Counts a command of an engine of this program's kernel.
-pub fn command(name: &str, faulted: bool) {
-    if let Some(watch) = watch() {
-        watch.fidelity.count_command(name, faulted, watch.begun.elapsed().as_nanos());
+impl Watch {
+    /// Asks the kernel for the commands of its engines. A kernel that has gone tells nothing, and the table keeps what it has.
+    fn ask_for_commands(&self) {
+        if let Some(link) = self.kernel.get().filter(|_| self.process == std::process::id())
+            && let Ok(commands) = link.own_commands()
+        {
+            self.fidelity.commands_are(commands, self.begun.elapsed().as_nanos());
+        }
     }
 }
 
 /// The program ends: writes the table of fidelity behind its trace, and into its file.
 pub fn program_ends() {
     let Some(watch) = watch().filter(|watch| watch.process == std::process::id()) else { return };
+    watch.ask_for_commands();
     if let Some(table) = &watch.table {
         table.write(&watch.fidelity);
     }
@@ -249,6 +261,7 @@ pub fn returned(call: &Returned<'_>) {
     if watch.fidelity.count(&used)
         && let Some(table) = &watch.table
     {
+        watch.ask_for_commands();
         table.write(&watch.fidelity);
     }
     let Some(trace) = &watch.trace else { return };

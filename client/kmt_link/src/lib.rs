@@ -10,6 +10,7 @@ mod descriptor;
 mod doorbell;
 mod mapping;
 mod notifications;
+mod own_commands;
 mod own_events;
 mod routed;
 pub mod socket;
@@ -20,6 +21,7 @@ pub use descriptor::Descriptors;
 pub use doorbell::{Doorbell, DoorbellPage, WakeEngine};
 pub use mapping::MappedBytes;
 pub use notifications::tell;
+pub use own_commands::{CommandUses, OwnCommands};
 pub use own_events::{OwnEvent, OwnEvents};
 pub use routed::{Routed, heard};
 pub use writable_word::WritableWord;
@@ -103,6 +105,13 @@ pub trait Link: Send + Sync {
         offset_bytes: u64,
         size_bytes: u64,
     ) -> Result<Reply, Refusal>;
+
+    /// The commands that engines have begun for this process since it asked first, by kind: those of its queues and contexts, of no other's
+    /// and not the kernel's own. The first answer has none.
+    ///
+    /// # Errors
+    /// `DEVICE_REMOVED` when the kernel has gone.
+    fn own_commands(&self) -> Result<OwnCommands, Refusal>;
 
     /// The kernel's clock in nanoseconds: real or virtual.
     fn now_ns(&self) -> u64;

@@ -8,7 +8,7 @@ use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Ref
 use shared_words::{Memory, ReadOnlyWord};
 use wddm_types::{RawHandle, WordAddress};
 
-use crate::{CpuMapping, DoorbellPage, Link, WritableWord};
+use crate::{CpuMapping, DoorbellPage, Link, OwnCommands, WritableWord};
 
 /// A link that gives each call to a route, which makes it on the link behind, or does not.
 pub struct Routed<L: ?Sized, F> {
@@ -80,6 +80,10 @@ impl<L: Link + ?Sized, F: Fn(&L, Call) -> Result<Reply, Refusal> + Send + Sync> 
         size_bytes: u64,
     ) -> Result<Reply, Refusal> {
         self.link.section_over(adapter, file, offset_bytes, size_bytes)
+    }
+
+    fn own_commands(&self) -> Result<OwnCommands, Refusal> {
+        self.link.own_commands()
     }
 
     fn now_ns(&self) -> u64 {

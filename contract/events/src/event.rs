@@ -126,8 +126,8 @@ events! {
     LeafTableConverted = 72 { work: u64, process: u32, va: u64, size_bytes: u64, why: Conversion }
     /// The kernel quiesces all contexts of a process for a change of its page tables, until the work is done.
     ProcessStandsStill = 73 { work: u64, process: u32, why: Stillness }
-    /// A hardware queue was created; `hardware_queue` is its number on the device.
-    QueueCreated = 30 { queue: u64, node: u16, user_mode: bool, process: u32, fence: u64 }
+    /// A hardware queue was created. `owner`: the driver's name of its context, which is the queue's owner on the device.
+    QueueCreated = 30 { queue: u64, node: u16, user_mode: bool, process: u32, fence: u64, owner: u64 }
     /// A hardware queue was destroyed.
     QueueDestroyed = 31 { queue: u64 }
     /// A command buffer was submitted by the kernel.

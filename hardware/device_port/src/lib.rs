@@ -218,5 +218,23 @@ pub enum Observation {
         queue: u32,
         /// Virtual address.
         va: u64,
+        /// Why, in words.
+        cause: &'static str,
+    },
+    /// An engine has a queue from now on, under the name that the driver has for its owner; 0: none.
+    Attached {
+        /// Queue number.
+        queue: u32,
+        /// The owner's name.
+        owner: u64,
+    },
+    /// A queue began a buffer whose end the device reports by this value: until the next one its commands are this buffer's.
+    Buffer {
+        /// Engine number.
+        engine: u32,
+        /// Queue number.
+        queue: u32,
+        /// The value.
+        value: u64,
     },
 }

@@ -1,16 +1,17 @@
 //! The device as a whole: its parts, and the way from one part to another. [`crate::registers`] carries out register accesses,
 //! [`crate::ticking`] and [`crate::threads`] let time pass.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use device_port::{CpuCaches, InterruptPin, Iommu, Monitor, Observation, Probe, TranslationCache};
 use shared_words::{Memory, MemoryError};
 use softgpu_spec::page_table::process_space;
+use softgpu_spec::register::fault;
 use softgpu_spec::{QUEUE_COUNT, engine};
 
 use crate::bells::Bells;
-use crate::bus::{Bus, Site};
+use crate::bus::{Bus, Fault, Site};
 use crate::clock::Clock;
 use crate::cmp::Cmp;
 use crate::config::{Config, DataMode};
@@ -46,7 +47,9 @@ pub struct SoftGpu {
     pub(crate) bands: Mutex<Bands>,
     pub(crate) log_registers: LogRegisters,
     pub(crate) order: Order,
-    pub(crate) probe: Option<Arc<dyn Probe>>,
+    probe: Option<Arc<dyn Probe>>,
+    /// The probe looks. It shares a line with nothing that changes while work runs.
+    probed: AtomicBool,
 }
 
 impl SoftGpu {
@@ -96,6 +99,7 @@ impl SoftGpu {
             bands: Mutex::default(),
             log_registers: LogRegisters::default(),
             order: Order::new(probe.as_ref()),
+            probed: AtomicBool::new(probe.is_some()),
             probe,
         }))
     }
@@ -130,6 +134,18 @@ impl SoftGpu {
     /// Where the CPU gets to at a bus address of the device: byte of local memory, and how many follow it there.
     pub fn cpu_window(&self, bus: u64) -> Option<(u64, u64)> {
         self.bus.seen_by_cpu(bus)
+    }
+
+    /// Has the probe look from the engines' next commands on, or no more; at first it looks. One that does not look costs nothing: the
+    /// device then executes signals that stand one behind the other in one piece.
+    pub fn set_probed(&self, looks: bool) {
+        self.probed.store(looks, Ordering::Relaxed);
+        self.settle();
+    }
+
+    /// Waits until each engine stands between two commands: whatever a command has stored, the probe has been told by then.
+    pub fn settle(&self) {
+        self.engines.iter().for_each(|face| face.ask(|_| ()));
     }
 
     /// Device time in nanoseconds.
@@ -173,9 +189,17 @@ impl SoftGpu {
 
     #[inline(always)]
     pub(crate) fn trace(&self, what: impl FnOnce() -> Observation) {
-        if let Some(probe) = &self.probe {
+        if self.is_probed()
+            && let Some(probe) = &self.probe
+        {
             probe.observe(self.now(), what());
         }
+    }
+
+    /// Whether the probe looks: then each command is executed by itself.
+    #[inline(always)]
+    pub fn is_probed(&self) -> bool {
+        self.probed.load(Ordering::Relaxed)
     }
 
     pub(crate) fn trace_end(&self, engine: usize, queue: u32, flight: Option<Flight>) {
@@ -185,8 +209,15 @@ impl SoftGpu {
         }
     }
 
-    pub(crate) fn trace_fault(&self, queue: u32, va: u64) {
-        self.trace(|| Observation::Fault { queue, va });
+    pub(crate) fn trace_fault(&self, queue: u32, fault: Fault) {
+        let cause = match fault.cause {
+            fault::NOT_PRESENT => "the address has no valid entry in the page tables",
+            fault::READ_ONLY => "a write to an address that can only be read",
+            fault::BAD_COMMAND => "the words are no command",
+            fault::PRIVILEGE => "the command is privileged, and its queue is not",
+            _ => "the address lies in no memory, or is not aligned",
+        };
+        self.trace(|| Observation::Fault { queue, va: fault.address, cause });
     }
 
     pub(crate) fn trace_wait(&self, begin: bool, queue: u32, site: Site, value: u64) {

@@ -221,7 +221,7 @@ impl EngineState {
                     self.flight =
                         Some(Flight { queue: at, words, progress: 0, sum: 0, begun: 0, end: 0, traced: false });
                     self.log_schedule(gpu, engine);
-                    if gpu.is_virtual() || gpu.probe.is_some() {
+                    if gpu.is_virtual() || gpu.is_probed() {
                         self.announce(gpu, engine);
                     }
                     return true;
@@ -315,9 +315,10 @@ impl EngineState {
             gpu.queues[at].nested_words.store(queue.nested_words(), Ordering::Release);
         }
         gpu.queues[at].state.store(queue_state::FAULTED, Ordering::Release);
-        gpu.trace_fault(at as u32, fault.address);
         let cause = fault.cause | u64::from(fault.level) << 8;
-        gpu.interrupts.raise(Record { kind: record::FAULT, fields: [at as u64, fault.address, cause] });
+        let fields = [at as u64, fault.address, cause];
+        gpu.trace_fault(at as u32, fault);
+        gpu.interrupts.raise(Record { kind: record::FAULT, fields });
     }
 
     fn begin_starvation(&mut self, gpu: &SoftGpu) {

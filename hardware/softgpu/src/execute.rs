@@ -8,7 +8,7 @@ mod run;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use device_port::Unit;
+use device_port::{Observation, Unit};
 use shared_words::{Memory, Word};
 use softgpu_spec::bus::aperture_entry;
 use softgpu_spec::register::{fault, record};
@@ -141,6 +141,12 @@ impl<'a> Execution<'a> {
             return Ok(Outcome::Done);
         }
         let branch_words = self.flight.words as u64;
+        if self.gpu.is_probed()
+            && let (Unit::Engine(engine), Some(value)) =
+                (self.unit, self.queue.completion_behind(&self.gpu.bus, branch_words))
+        {
+            self.gpu.trace(|| Observation::Buffer { engine, queue: self.queue.number, value });
+        }
         self.queue.nested = Some(Nested { va, words: u64::from(words), done: 0, branch_words, physical });
         if physical {
             self.queue.nested_window = Window::CLOSED;

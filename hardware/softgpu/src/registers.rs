@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use device_port::{DevicePort, Unit};
+use device_port::{DevicePort, Observation, Unit};
 use shared_words::{Memory, Word, doorbell};
 use softgpu_spec::register::{self, counter, queue_control, queue_flags, queue_state, record};
 use softgpu_spec::{QUEUE_COUNT, display, engine};
@@ -247,6 +247,7 @@ impl SoftGpu {
         bell.iter().for_each(|word| Word::store(word, 0));
         face.read_pointer.store(0, Ordering::Release);
         face.nested_words.store(0, Ordering::Release);
+        self.trace(|| Observation::Attached { queue, owner: setup.owner });
         // CAST: below the engine count.
         face.engine.store(setup.engine as u32, Ordering::Release);
         self.engines[setup.engine as usize].ask(|state| {

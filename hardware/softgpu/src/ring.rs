@@ -16,6 +16,9 @@ use crate::queue::QueueRun;
 /// Words of a cache line.
 const LINE_WORDS: u64 = 8;
 
+/// Words of a completion.
+const COMPLETION_WORDS: usize = 2;
+
 /// A nested buffer, and how far it has been executed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nested {
@@ -100,6 +103,21 @@ impl QueueRun {
         }
         let available = self.available().ok()?.checked_sub(words)?;
         self.near(bus, mmu, words, available, scratch)
+    }
+
+    /// The value of the completion that stands behind the command of `words` words at the head of a ring of the driver's own.
+    pub(crate) fn completion_behind(&self, bus: &Bus, words: u64) -> Option<u64> {
+        if !self.ring_physical || self.nested.is_some() || self.available().ok()? < words + COMPLETION_WORDS as u64 {
+            return None;
+        }
+        let mut behind = [0; COMPLETION_WORDS];
+        for (index, word) in (words..).zip(&mut behind) {
+            *word = Word::load(bus.read_word(bus.site(self.address(index)).ok()?));
+        }
+        match Command::decode(&behind) {
+            Ok((Command::Complete { value }, _)) => Some(value),
+            _ => None,
+        }
     }
 
     /// The words from `ahead` words behind the head on that were announced, as far as they lie in the page at hand. Nothing is translated for

@@ -1,6 +1,6 @@
 //! The host itself: the machine under its lock, the devices, and the path of a call to its answer. `mount` builds an adapter, and `adapter`
 //! has the calls about one; `state` is the state under the lock, `kernel_lock` the lock, `answers` the waits for answers, `event_loop` the
-//! passing of time, and `sleep` the loss of memory in a sleep.
+//! passing of time, `sleep` the loss of memory in a sleep, and `tracing` what tools switch on.
 
 mod adapter;
 mod answers;
@@ -13,20 +13,21 @@ mod mount;
 mod sleep;
 mod state;
 mod surface;
+mod tracing;
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use dxgkrnl::{Answer, CpuCache, DriverClock, Machine, NtHandleNumber, ObjectNumber, StartError, Token};
-use kmt_calls::{Call, DoorbellAddress, MappingId, ProcessAccess, ProcessIdentity, QueuedFence, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, ProcessAccess, ProcessIdentity, Refusal, Reply};
 use kmt_link::{CpuMapping, Descriptors, DoorbellPage};
 use shared_words::{Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord};
 use softgpu::{DataMode, Running, SoftGpu};
-use wddm_types::{AdapterIndex, ProcessId, RawHandle, WordAddress};
+use wddm_types::{AdapterIndex, ProcessId, WordAddress};
 
 pub use self::adapter::HostAdapter;
 pub(crate) use self::inspect::kernel_failed;
@@ -42,6 +43,7 @@ use crate::host::event_loop::spawn_dispatcher;
 use crate::host::mount::{Mounted, SharedParts};
 use crate::host::state::HostState;
 use crate::line::{LINES_MAX, Line};
+use crate::own_commands::Commands;
 use crate::own_events::{Heard, Rings};
 use crate::time::{Clock, Stopwatch};
 
@@ -106,6 +108,8 @@ pub struct Host {
     faults: Option<Arc<Faults>>,
     /// Events of processes that ask for their own.
     own_events: Arc<Rings>,
+    /// Commands of processes that ask for their own.
+    own_commands: Arc<Commands>,
     /// This program's. Read at the start: later the program may have given up files.
     identity: ProcessIdentity,
 }
@@ -138,6 +142,7 @@ impl Host {
         let (clock, data) = (Clock::of(config.mode), data_of(config.mode));
         let (line, doorbells) = (Arc::new(Line::default()), Arc::new(Doorbells::default()));
         let (given, arenas) = (Arc::new(GivenFiles::new(Arc::clone(&system))), Arc::new(Arenas::default()));
+        let own_commands = Arc::new(Commands::default());
         let shared = SharedParts {
             system: &system,
             doorbells: &doorbells,
@@ -150,6 +155,7 @@ impl Host {
             snoops: config.io_coherent,
             driver_clock: matches!(config.mode, Mode::Real)
                 .then(|| Arc::new(Stopwatch::start()) as Arc<dyn DriverClock>),
+            commands: &own_commands,
         };
         let mounted = mount::all(measured, &shared, &line)?;
         let devices: Vec<Arc<SoftGpu>> = mounted.iter().map(|adapter| Arc::clone(&adapter.device)).collect();
@@ -159,7 +165,7 @@ impl Host {
         let machine = Machine::new(handle_key(config.mode));
         let views = Views::new(Arc::clone(&system), devices.clone(), cpu_cache, config.memory_files);
         let own_events = Arc::new(Rings::default());
-        let tracer = Box::new(Heard { rings: Arc::clone(&own_events), rest: config.tracer });
+        let tracer = Box::new(Heard::new(&own_events, &own_commands, config.tracer));
         let mut state = HostState::new(machine, Arc::clone(&system), tracer, clock, Arc::clone(&line), views);
         for Mounted { miniport, adapter, provided, .. } in mounted {
             state.platforms.push(Box::new(provided));
@@ -184,6 +190,7 @@ impl Host {
             arenas,
             faults,
             own_events,
+            own_commands,
             identity: own_identity(),
         });
         host.set_going(running, isolates);
@@ -237,6 +244,7 @@ impl Host {
         self.arenas.process_gone(process);
         self.doorbells.process_gone(process);
         self.own_events.process_gone(process);
+        self.own_commands.process_gone(process, &self.devices);
         // This refuses its pending calls.
         state.waiting.wake_all();
         began.elapsed()
@@ -264,37 +272,6 @@ impl Host {
     /// The most video memory that a process's residency lists may hold; `None`: no limit of its own.
     pub fn set_process_budget(&self, process: ProcessId, bytes: Option<u64>) {
         self.hold().turn(|machine, cx| machine.set_process_budget(cx, process, bytes));
-    }
-
-    /// A tool begins or ceases to trace the waits and signals of user-mode queues.
-    pub fn trace_fences(&self, on: bool) {
-        let mut state = self.hold();
-        state.turn(|machine, cx| machine.trace_fences(cx, on));
-        if self.traces_fences.swap(on, Ordering::AcqRel) != on {
-            state.views.all_elsewhere().for_each(|process| process.traces(on));
-        }
-    }
-
-    /// A tool begins or ceases to trace the contexts that engines run where hardware schedules by itself.
-    pub fn trace_scheduling(&self, on: bool) {
-        self.hold().turn(|machine, cx| machine.trace_scheduling(cx, on));
-    }
-
-    /// A tool switches further types of logs on or off: when submissions begin, told while it traces.
-    pub fn set_verbose_logs(&self, on: bool) {
-        self.hold().turn(|machine, cx| machine.set_verbose_logs(cx, on));
-    }
-
-    /// Whether a tool traces.
-    pub fn traces_fences(&self) -> bool {
-        self.traces_fences.load(Ordering::Acquire)
-    }
-
-    /// A process names the waits and signals that it submits next on a user-mode queue.
-    pub fn fences_queued(&self, process: ProcessId, queue: RawHandle, queued: &[QueuedFence]) {
-        if let Ok(mut state) = self.hold_sound() {
-            state.turn(|machine, cx| machine.fences_queued(cx, process, queue, queued));
-        }
     }
 
     /// Makes a call and waits for its answer: on this thread in real time, by letting virtual time pass otherwise.

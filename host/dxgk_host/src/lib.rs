@@ -27,6 +27,7 @@ mod iommu;
 mod lent;
 mod line;
 mod link;
+mod own_commands;
 mod own_events;
 mod profile;
 mod provided;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dxgkrnl::Admission;
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
-use kmt_link::{CpuMapping, DoorbellPage, Link, WritableWord};
+use kmt_link::{CpuMapping, DoorbellPage, Link, OwnCommands, WritableWord};
 use shared_words::{Memory, ReadOnlyWord};
 use wddm_types::{Blame, NtStatus, ProcessId, RawHandle, WordAddress};
 
@@ -98,6 +98,10 @@ impl Link for ProcessLink {
             bytes_to_trim: 0,
         });
         self.host.section_over(self.process, adapter, copy?, offset_bytes, size_bytes)
+    }
+
+    fn own_commands(&self) -> Result<OwnCommands, Refusal> {
+        Ok(self.host.own_commands(self.process))
     }
 
     fn now_ns(&self) -> u64 {

@@ -22,6 +22,7 @@ use kmt_link::{OwnEvent, OwnEvents};
 use wddm_types::{AdapterIndex, ProcessId};
 
 use crate::host::lock;
+use crate::own_commands::Commands;
 use crate::own_events::whose::Owners;
 
 /// Bytes of a ring, with what its events hold. [R]
@@ -54,10 +55,17 @@ struct Ring {
     lost: u64,
 }
 
-/// Hears the kernel for the rings, and for the listener that the host was given.
+/// Hears the kernel for the rings, for the counts of commands, and for the listener that the host was given.
 pub(crate) struct Heard {
-    pub rings: Arc<Rings>,
-    pub rest: Box<dyn Tracer + Send>,
+    rings: Arc<Rings>,
+    commands: Arc<Commands>,
+    rest: Box<dyn Tracer + Send>,
+}
+
+impl Heard {
+    pub fn new(rings: &Arc<Rings>, commands: &Arc<Commands>, rest: Box<dyn Tracer + Send>) -> Heard {
+        Heard { rings: Arc::clone(rings), commands: Arc::clone(commands), rest }
+    }
 }
 
 impl Rings {
@@ -148,6 +156,7 @@ impl Tracer for Heard {
 
     fn event_of(&mut self, adapter: AdapterIndex, now_ns: u64, event: &Event) {
         self.rings.hear(Some(adapter), now_ns, event);
+        self.commands.hear(adapter, event);
         self.rest.event_of(adapter, now_ns, event);
     }
 }

@@ -18,7 +18,7 @@ use kmt_link::socket::{
     Asked, FILES_MAX, FileOf, Hello, MESSAGE_MAX, Packets, PieceOf, Placed, Push, Request, Response, Said, SocketLink,
     Told,
 };
-use kmt_link::{CpuMapping, DoorbellPage, Link, WritableWord};
+use kmt_link::{CpuMapping, DoorbellPage, Link, OwnCommands, WritableWord};
 use shared_words::{AddressRange, Memory, ReadOnlyWord, StoresElsewhere};
 use softgpu_spec::private_data::{AllocationRequest, Details, Kind};
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind};
@@ -151,6 +151,10 @@ impl Link for Deaf {
         size_bytes: u64,
     ) -> Result<Reply, Refusal> {
         let _ = (adapter, file, offset_bytes, size_bytes);
+        Err(gone())
+    }
+
+    fn own_commands(&self) -> Result<OwnCommands, Refusal> {
         Err(gone())
     }
 

@@ -5,7 +5,6 @@ use std::env;
 use std::path::Path;
 use std::sync::Arc;
 
-use device_port::{Observation, Probe};
 use dxgk_host::{AdapterSetup, FaultPlan, Host, HostConfig, Mode, PROFILES, ProcessLink, Profile, parse_bytes};
 use kmt_calls::Refusal;
 use kmt_link::Link;
@@ -49,31 +48,11 @@ fn config(adapters: &str, vram: &str, system: &str) -> Result<HostConfig, String
     let mut setups = Vec::with_capacity(names.len());
     for name in names {
         let profile = Profile::asked(name).map_err(|error| format!("OPENWDDM_ADAPTER: {error}"))?;
-        let setup = AdapterSetup::sized(profile, Mode::Real, vram, system);
-        setups.push(AdapterSetup { probe: commands(), ..setup });
+        setups.push(AdapterSetup::sized(profile, Mode::Real, vram, system));
     }
     let first = setups.remove(0);
     // Memory files: locks have addresses, and the host can show fence words for reading only.
     Ok(HostConfig { memory_files: true, others: setups, ..HostConfig::of(first, Mode::Real) })
-}
-
-/// Counts the commands of the engines, where the program wants to know how faithfully it is served.
-struct Commands;
-
-impl Probe for Commands {
-    fn observe(&self, _at_ns: u64, what: Observation) {
-        match what {
-            Observation::Begin { kind, .. } => d3dkmt_c::command(kind, false),
-            Observation::Signal { .. } => d3dkmt_c::command("signal", false),
-            Observation::WaitEnd { .. } => d3dkmt_c::command("wait", false),
-            Observation::Fault { .. } => d3dkmt_c::command("fault", true),
-            _ => {}
-        }
-    }
-}
-
-fn commands() -> Option<Arc<dyn Probe>> {
-    d3dkmt_c::wants_commands().then(|| Arc::new(Commands) as Arc<dyn Probe>)
 }
 
 /// Failures on demand; empty: none.

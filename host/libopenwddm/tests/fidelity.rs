@@ -71,9 +71,64 @@ fn a_served_kernel_is_told_of_likewise() {
     let mut served = Served::start();
     let text = reported("tests/drivers", "fidelity", &served.environment());
     each_row_is_right(&text);
-    // The daemon's engines are not this program's.
+    // The program has the engines do nothing, and the daemon's own work for its memory is not the program's.
     assert!(!text.contains("GPU command"), "{text}");
     served.end();
+}
+
+/// The rows of GPU commands: what, done, failed, the number of the first, and why.
+fn commands(text: &str) -> Vec<(String, u64, u64, u64, String)> {
+    let parsed: Value = serde_json::from_str(text).expect(text);
+    let rows = parsed["fidelity"].as_array().expect("rows").iter().filter(|row| row["kind"] == "GPU command");
+    let row = |row: &Value| {
+        let [what, why] = ["what", "why"].map(|name| row[name].as_str().expect("a text").to_owned());
+        let count = |name: &str| row[name].as_u64().expect("a count");
+        assert_eq!((count("without_effect"), count("refused")), (0, 0), "{what}");
+        (what, count("done"), count("failed"), count("first"), why)
+    };
+    rows.map(row).collect()
+}
+
+/// The same program has the same commands in a process with a kernel of its own and at a kernel that others use meanwhile, whose commands
+/// are not its own.
+#[test]
+fn a_served_kernel_counts_the_commands_that_the_programs_own_kernel_would() {
+    let others = tempfile::tempdir().expect("a folder");
+    let other = build_from("examples", others.path(), "submit", &["-lopenwddm"]);
+    let programs = [("tests/drivers", "commands"), ("examples", "submit"), ("examples", "doorbell")];
+    let patched = [("examples", "patched")];
+    for (profile, programs) in [
+        ("discrete-4k", &programs[..]),
+        ("wddm2-packets", &programs[..2]),
+        ("power-saving", &programs[..1]),
+        ("wddm1-banks", &patched[..]),
+    ] {
+        let mut served = Served::of(profile);
+        for (sources, name) in programs {
+            let here = commands(&reported(sources, name, &[("OPENWDDM_ADAPTER", profile)]));
+            let environment = served.environment();
+            let there = std::thread::scope(|scope| {
+                let busy = scope.spawn(|| drop((0..4).map(|_| run(&other, &environment)).collect::<Vec<_>>()));
+                let there = commands(&reported(sources, name, &environment));
+                busy.join().expect("the others end");
+                there
+            });
+            assert_eq!(there, here, "{name} of {profile}");
+            assert!(!here.is_empty(), "{name} of {profile}");
+            if *name == "commands" {
+                let counts: Vec<_> = here.iter().map(|(what, done, failed, ..)| (&**what, *done, *failed)).collect();
+                let signals = ("signal", 3, 0);
+                let wanted = [("copy", 3, 0), ("fault", 0, 1), ("fill", 7, 0), signals];
+                // What packets signal, the kernel does.
+                let wanted = &wanted[..if profile == "wddm2-packets" { 3 } else { 4 }];
+                assert_eq!(counts, wanted, "{profile}");
+                let firsts: Vec<u64> = here.iter().map(|row| row.3).collect();
+                assert_eq!((firsts[0], firsts[2]), (2, 1), "{profile}");
+                assert!(here[1].4.starts_with("the address has no valid entry"), "{}", here[1].4);
+            }
+        }
+        served.end();
+    }
 }
 
 /// The end of the program that a signal ends leaves the rows that it had.

@@ -17,7 +17,7 @@ use super::lanes::{Lanes, response};
 use super::message::{CALLS_MAX, Hello, QUEUED_MAX, Request, Response};
 use super::packet::PacketError;
 use super::packets::Packets;
-use crate::{CpuMapping, DoorbellPage, Link, OwnEvents, WritableWord};
+use crate::{CpuMapping, DoorbellPage, Link, OwnCommands, OwnEvents, WritableWord};
 
 /// Why there is no kernel to speak to.
 #[derive(Debug, thiserror::Error)]
@@ -279,6 +279,14 @@ impl Link for SocketLink {
         let request = Request::SectionOver { adapter, offset_bytes, size_bytes };
         match self.ask_with(request, &[file]) {
             Ok((Response::Answer(answer), _)) => answer,
+            Ok(_) => Err(gone("unexpected response type from the daemon".into())),
+            Err(error) => Err(unasked(error)),
+        }
+    }
+
+    fn own_commands(&self) -> Result<OwnCommands, Refusal> {
+        match self.ask(Request::OwnCommands) {
+            Ok(Response::OwnCommands(commands)) => Ok(commands),
             Ok(_) => Err(gone("unexpected response type from the daemon".into())),
             Err(error) => Err(unasked(error)),
         }

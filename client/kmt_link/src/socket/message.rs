@@ -4,10 +4,10 @@ use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Ref
 use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
 
-use crate::OwnEvents;
+use crate::{OwnCommands, OwnEvents};
 
 /// The version of everything here and of the calls; a kernel speaks one.
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 
 /// The first message on a connection to a kernel, with the other end of what becomes the stream; and, if the operating system holds stores
 /// here, that by which the kernel can have them held ([`shared_words::StoresElsewhere`]).
@@ -81,6 +81,8 @@ pub enum Request {
     },
     /// The kernel's events about this process since it looked last; the first look begins to keep them → `OwnEvents`.
     OwnEvents,
+    /// The commands that engines have begun for this process since it asked first → `OwnCommands`.
+    OwnCommands,
     /// A descriptor for an NT handle → `Answer`, with which it comes.
     Descriptor(u64),
     /// A question: the NT handle that the descriptor that comes with the message stands for → `Answer`.
@@ -109,6 +111,8 @@ pub enum Response {
     Now(u64),
     /// Events about the process.
     OwnEvents(OwnEvents),
+    /// Commands of the process.
+    OwnCommands(OwnCommands),
     /// This is no client, for this reason; the connection ends.
     Refused(String),
 }

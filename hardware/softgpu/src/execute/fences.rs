@@ -126,7 +126,7 @@ impl<'a> Execution<'a> {
     /// buffer is not looked into, because the wait may be for the buffer's own content. A probe wants to see each command by itself.
     fn signal_behind(&mut self) -> Option<Behind<'a>> {
         self.queue.look_ahead(&self.gpu.bus, self.flight.words as u64);
-        if self.gpu.probe.is_some() {
+        if self.gpu.is_probed() {
             return None;
         }
         let mut words = [0; FenceCommand::WORDS_MAX];

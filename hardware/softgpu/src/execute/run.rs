@@ -36,7 +36,7 @@ impl<'a> Execution<'a> {
     /// Executes the signals behind the one at the head, as many as are at hand.
     pub(super) fn signals_behind(&mut self) {
         // A probe wants to see each command by itself, and in virtual time each has a time of its own.
-        if !self.alone || self.gpu.is_virtual() || self.gpu.probe.is_some() {
+        if !self.alone || self.gpu.is_virtual() || self.gpu.is_probed() {
             return;
         }
         let mut ahead = self.queue.at_hand(&self.gpu.bus, self.mmu, self.flight.words as u64);

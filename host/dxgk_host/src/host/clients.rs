@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use dxgkrnl::{Admission, Heard, MappingChangeNumber, ObjectNumber, Quota};
 use kmt_calls::{DoorbellAddress, MappingId, ProcessIdentity};
-use kmt_link::OwnEvents;
+use kmt_link::{OwnCommands, OwnEvents};
 use wddm_types::ProcessId;
 
 use super::Host;
@@ -76,6 +76,11 @@ impl Host {
     /// The kernel's events about a process since it looked last; the first look begins to keep them.
     pub fn own_events(&self, process: ProcessId) -> OwnEvents {
         self.own_events.take(process)
+    }
+
+    /// The commands that engines have begun for a process since it asked first.
+    pub fn own_commands(&self, process: ProcessId) -> OwnCommands {
+        self.own_commands.of(process, &self.devices)
     }
 
     /// Whether a process elsewhere that was registered before ([`shared_words::across`]) may ring without a barrier of its own: this program

@@ -22,6 +22,7 @@ use crate::given::GivenFiles;
 use crate::iommu::Iommu;
 use crate::lent::Lender;
 use crate::line::Line;
+use crate::own_commands::Commands;
 use crate::profile::Profile;
 use crate::provided::Provided;
 
@@ -67,6 +68,8 @@ pub(super) struct SharedParts<'a> {
     pub snoops: bool,
     /// The computer's clock, in real time.
     pub driver_clock: Option<Arc<dyn DriverClock>>,
+    /// Counts the commands of processes that ask.
+    pub commands: &'a Arc<Commands>,
 }
 
 /// An adapter that is put together; its engines run once its driver starts, or before.
@@ -138,7 +141,10 @@ impl Measured {
             arenas: Arc::clone(shared.arenas),
             lends_local: shared.data == DataMode::Stored && local.lends_content(),
         };
-        let device = SoftGpu::with_local(config, local, Arc::clone(&system), pin, setup.probe)?;
+        let probed = setup.probe.is_some();
+        let probe = shared.commands.before(index, setup.probe);
+        let device = SoftGpu::with_local(config, local, Arc::clone(&system), pin, Some(probe))?;
+        device.set_probed(probed);
         let iommu = driver.uses_cpu_addresses().then(Iommu::new);
         if let Some(iommu) = &iommu {
             let weak = Arc::downgrade(&device);

@@ -140,3 +140,12 @@ fn a_full_ring_counts_what_it_loses_and_a_ring_goes_with_its_process() {
     let state = lock(&rings.state);
     assert!(state.rings.is_empty() && rings.count.load(Ordering::Acquire) == 0);
 }
+
+#[test]
+fn the_drivers_name_of_a_queues_context_is_the_kernels_alone() {
+    let rings = Rings::default();
+    taken(&rings, ONE);
+    let queue = |owner| Event::QueueCreated { queue: 3, node: 0, user_mode: true, process: 1, fence: 1, owner };
+    heard(&rings, &[queue(7)]);
+    assert_eq!(taken(&rings, ONE), [queue(0)]);
+}

@@ -127,6 +127,7 @@ impl Owners {
                 (*words, *progress_value) = (0, 0);
             }
             Event::KeyedMutexReleased { waits, .. } => *waits = 0,
+            Event::QueueCreated { owner, .. } => *owner = 0,
             _ => {}
         }
         seen

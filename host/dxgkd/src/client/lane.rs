@@ -115,6 +115,7 @@ fn answer(
             Response::Done
         }
         Request::OwnEvents => Response::OwnEvents(host.own_events(process)),
+        Request::OwnCommands => Response::OwnCommands(host.own_commands(process)),
         Request::Descriptor(handle) => match host.nt_descriptor(process, handle) {
             Ok(descriptor) => return Ok(Some((Response::Answer(Ok(Reply::Done)), Some(descriptor)))),
             Err(refusal) => Response::Answer(Err(refusal)),

@@ -10,6 +10,8 @@ use tempfile::TempDir;
 
 /// Tells the daemon where to serve; the daemon says it back when it does.
 const SERVES: &str = "OPENWDDM_SERVES";
+/// Tells it the adapter.
+const PROFILE: &str = "OPENWDDM_SERVES_PROFILE";
 
 /// The folder of the libraries that this test was built with.
 pub fn libraries() -> PathBuf {
@@ -67,9 +69,10 @@ pub fn said(output: &Output) -> String {
 /// `the_daemon` that calls it.
 pub fn daemon() {
     let Some(path) = std::env::var_os(SERVES).map(PathBuf::from) else { return };
+    let profile = std::env::var(PROFILE).expect("the test says it");
     let socket = Socket::bind(&path, 0o600).expect("a socket");
     give_up_files(path.parent(), false).expect("Landlock, or none");
-    let profile = Profile::named("discrete-4k").expect("a built-in profile");
+    let profile = Profile::named(&profile).expect("a built-in profile");
     let sizes = HostConfig { vram_bytes: 32 << 20, system_bytes: 64 << 20, ..HostConfig::new(profile, Mode::Real) };
     let host = Host::start(HostConfig { isolates_processes: true, ..sizes }).expect("a kernel");
     give_up_calls().expect("a filter");
@@ -95,11 +98,17 @@ pub struct Served {
 impl Served {
     /// Starts the daemon.
     pub fn start() -> Served {
+        Served::of("discrete-4k")
+    }
+
+    /// Starts the daemon with this adapter.
+    pub fn of(profile: &str) -> Served {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("kernel");
         let mut daemon = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "the_daemon", "--nocapture", "--test-threads=1"])
             .env(SERVES, &socket)
+            .env(PROFILE, profile)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -90,8 +90,8 @@ impl Adapter {
         if self.is_suspended(device) {
             self.vidsch.queues.suspend(vidsch);
         }
-        let (queue, fence) = (number.raw(), progress.raw());
-        cx.emit(self.index, Event::QueueCreated { queue, node: node.0, user_mode, process: process.0, fence });
+        let (queue, fence, owner) = (number.raw(), progress.raw(), kmd_context.0);
+        cx.emit(self.index, Event::QueueCreated { queue, node: node.0, user_mode, process: process.0, fence, owner });
         Ok(number)
     }
 

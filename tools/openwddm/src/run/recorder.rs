@@ -270,6 +270,10 @@ impl Recorder {
 
 impl Probe for Recorder {
     fn observe(&self, at_ns: u64, what: Observation) {
+        // Whose commands they are is no matter of time.
+        if matches!(what, Observation::Attached { .. } | Observation::Buffer { .. }) {
+            return;
+        }
         let mut state = self.state();
         if state.observations.len() < RECORDS_MAX {
             state.observations.push((at_ns, what));

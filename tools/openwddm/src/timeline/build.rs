@@ -190,10 +190,12 @@ impl<'a> Builder<'a> {
                 self.released(track, name, bus, value);
                 self.operation_goes_on(queue);
             }
-            Observation::Fault { queue, va } => {
+            Observation::Fault { queue, va, .. } => {
                 let track = self.queue_track(queue);
                 self.instant(track, "fault", vec![Note::Number("va", va)]);
             }
+            // Whose commands they are is no matter of time.
+            Observation::Attached { .. } | Observation::Buffer { .. } => {}
         }
     }
 

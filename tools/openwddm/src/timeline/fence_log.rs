@@ -203,7 +203,7 @@ mod tests {
     fn a_submission_lasts_from_its_own_entry_to_that_of_its_progress() {
         // spec: sync §3.14
         // seed: N121
-        let created = Event::QueueCreated { queue: 2, node: 0, user_mode: true, process: 1, fence: 9 };
+        let created = Event::QueueCreated { queue: 2, node: 0, user_mode: true, process: 1, fence: 9, owner: 1 };
         let events = vec![
             (500, created),
             (1_000, Event::GpuClockCalibrated { node: 0, frequency_hz: 1_000_000_000, counter: 1_000 }),

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use d3dkmt::{EvictFlags, FenceFlags, NativeFenceRequest, OfferFlags, OpenSyncObjectRequest, SyncObjectAccess};
 use dxgk_host::{AdapterSetup, Host, HostConfig, HostError, Mode, ProcessLink, Profile};
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
-use kmt_link::{CpuMapping, DoorbellPage, Link, Piece, WritableWord};
+use kmt_link::{CpuMapping, DoorbellPage, Link, OwnCommands, Piece, WritableWord};
 use shared_words::{ClientAccess, LentFile, LentPages, Memory, ReadOnlyMemory, ReadOnlyWord};
 use softgpu_umd::{Gpu, Stream, StreamConfig, SurfaceKind, pattern};
 use wddm_types::{CpuPlace, CpuRun, NodeId, PAGE_BYTES, RawHandle, WordAddress};
@@ -126,6 +126,10 @@ impl Link for Apart {
         size_bytes: u64,
     ) -> Result<Reply, Refusal> {
         self.inner.section_over(adapter, file, offset_bytes, size_bytes)
+    }
+
+    fn own_commands(&self) -> Result<OwnCommands, Refusal> {
+        self.inner.own_commands()
     }
 
     fn now_ns(&self) -> u64 {

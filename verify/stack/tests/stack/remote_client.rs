@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use dxgk_host::{AccountId, Admission, FilePiece, Host, Quota, RemoteProcess};
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
-use kmt_link::{CpuMapping, DoorbellPage, Link, Piece, WritableWord};
+use kmt_link::{CpuMapping, DoorbellPage, Link, OwnCommands, Piece, WritableWord};
 use shared_words::{LentFile, Memory, ReadOnlyMemory, ReadOnlyWord};
 use softgpu_umd::Gpu;
 use wddm_types::{ProcessId, RawHandle, WordAddress};
@@ -281,6 +281,10 @@ impl Link for RemoteClient {
     ) -> Result<Reply, Refusal> {
         let file = file.try_clone_to_owned().expect("a descriptor");
         self.host.section_over(self.process, adapter, file, offset_bytes, size_bytes)
+    }
+
+    fn own_commands(&self) -> Result<OwnCommands, Refusal> {
+        Ok(self.host.own_commands(self.process))
     }
 
     fn now_ns(&self) -> u64 {

@@ -1,5 +1,5 @@
 //! A host fails when its lending thread dies, and the lending thread and the holder of the lock never wait for each other. In the crate,
-//! because nothing outside can make the thread die.
+//! because nothing outside can make the thread die. And devices are watched only as long as a client asks.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -168,4 +168,20 @@ fn a_turn_that_answers_a_call_wakes_the_waiting_thread() {
     let answered = host.hold().turn(|machine, cx| machine.call(cx, process, set));
     assert!(matches!(answered, dxgkrnl::Answer::Done(Ok(_))), "it is set");
     answer.recv_timeout(WITHIN).expect("the call that waits is answered").expect("the event is set");
+}
+
+/// The probe looks as long as a process asks, and one of the configuration's own always.
+#[test]
+fn the_devices_run_unwatched_as_long_as_no_process_asks() {
+    let host = Host::start(HostConfig::new(&crate::PROFILES[0], Mode::Virtual { stored: false })).expect("a kernel");
+    let looks = || host.devices.iter().map(|device| device.is_probed()).collect::<Vec<_>>();
+    assert_eq!(looks(), [false]);
+    let (one, other) = (host.process_created(), host.process_created());
+    host.own_commands(one);
+    host.own_commands(other);
+    assert_eq!(looks(), [true]);
+    host.process_died(one);
+    assert_eq!(looks(), [true]);
+    host.process_died(other);
+    assert_eq!(looks(), [false]);
 }
