@@ -134,7 +134,6 @@ impl Host {
         if isolates && plays_caches {
             return Err(HostError::Caches);
         }
-        let call_ns = config.profile.call_ns;
         let (measured, system_total) = mount::measure(setups)?;
         let reserve = if config.memory_files { Memory::reserve_file } else { Memory::reserve };
         let system = reserve(system_total)?;
@@ -142,7 +141,7 @@ impl Host {
         let (clock, data) = (Clock::of(config.mode), data_of(config.mode));
         let (line, doorbells) = (Arc::new(Line::default()), Arc::new(Doorbells::default()));
         let (given, arenas) = (Arc::new(GivenFiles::new(Arc::clone(&system))), Arc::new(Arenas::default()));
-        let own_commands = Arc::new(Commands::default());
+        let (own_events, own_commands) = (Arc::new(Rings::default()), Arc::new(Commands::default()));
         let shared = SharedParts {
             system: &system,
             doorbells: &doorbells,
@@ -164,7 +163,6 @@ impl Host {
         let running = matches!(config.mode, Mode::Real).then(|| devices.iter().map(SoftGpu::run_threads).collect());
         let machine = Machine::new(handle_key(config.mode));
         let views = Views::new(Arc::clone(&system), devices.clone(), cpu_cache, config.memory_files);
-        let own_events = Arc::new(Rings::default());
         let tracer = Box::new(Heard::new(&own_events, &own_commands, config.tracer));
         let mut state = HostState::new(machine, Arc::clone(&system), tracer, clock, Arc::clone(&line), views);
         for Mounted { miniport, adapter, provided, .. } in mounted {
@@ -181,7 +179,7 @@ impl Host {
             system,
             doorbells,
             mode: config.mode,
-            call_ns,
+            call_ns: config.profile.call_ns,
             traces_fences: AtomicBool::new(false),
             threads: Mutex::new(None),
             cpu_barrier: processors.as_ref().and_then(CpuBarrier::start),

@@ -1,4 +1,4 @@
-//! Whose commands a device has begun: hardware queues and packets, told of before or behind, and of nobody's but the asking process.
+//! Whose commands a device has begun: hardware queues and packets, told of before or behind; the asking process's alone.
 
 use super::*;
 
