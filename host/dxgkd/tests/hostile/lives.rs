@@ -1,180 +1,141 @@
-//! Lives that end at every call of a program, in three manners: before the call's message, in the middle of it, and behind it before its answer.
-//! The kernel's state afterwards is that of the start, and so are the daemon's descriptors, memory files and threads. One round ends at each call
-//! once in each manner; `OPENWDDM_LIVES=100000` repeats the rounds until there were so many lives.
+//! Lives that end at every call of a script, in five manners: before the call's message, in the middle of it, behind it before its answer, behind
+//! its answer, and with the process, which the operating system kills. The kernel's state afterwards is that of the start, and so are the
+//! daemon's descriptors, memory files and threads. A client that lives on has what the others open.
+//!
+//! One run has each call once in two of the first four manners, and each seventh call once in the fifth; `OPENWDDM_LIVES=100000` repeats
+//! rounds of each call in each of the four until there were so many lives.
 
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+mod bystander;
+mod death;
+mod script;
 
-use d3dkmt::EvictFlags;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use dxgk_host::{AdapterSetup, HostConfig, Mode, Profile};
 use dxgkd::{Limits, ProcessLimits};
-use kmt_calls::wire::encode;
-use kmt_calls::{
-    Call, EventCall, FenceFlags, KeyedMutexCall, NativeFenceRequest, QueueCall, Refusal, Reply, SyncCall,
-    SyncObjectAccess, SyncObjectKind, SyncObjectRequest, WaitFlags,
-};
-use kmt_link::socket::{Asked, Packets, Request, SocketLink};
-use kmt_link::{Link, Routed};
-use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketType, shutdown};
-use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, SurfaceKind, UmdError};
-use wddm_types::{NodeId, RawHandle};
 
-use super::{MIB, Served, handle};
+use self::bystander::{Bystander, Offers};
+use self::death::{Death, Life, Lived};
+use self::script::{Ending, live};
+use super::{MIB, Served};
 
-/// A value that no fence of a life reaches.
-const NEVER: u64 = 1 << 40;
+/// Says to the child where the kernel is, which call it ends at, and the bystander's objects.
+const LIFE: &str = "OPENWDDM_LIFE";
+/// The number of the signal SIGKILL.
+const KILLED: i32 = 9;
 
-/// How a life ends at a call.
-#[derive(Clone, Copy, Debug)]
-enum Death {
-    /// The call's message is not sent.
-    Before,
-    /// Half of it is.
-    Within,
-    /// It is sent, and no answer is taken.
-    Unheard,
+/// A kernel with an adapter of each generation, and a client that lives on.
+struct World {
+    // The client goes before the daemon.
+    bystander: Bystander,
+    served: Served,
+    /// The calls of a whole life.
+    calls: u64,
 }
 
-const DEATHS: [Death; 3] = [Death::Before, Death::Within, Death::Unheard];
-
-/// A whole life. The calls are the same in each but for polls of fences, which may have been reached before.
-fn live(link: &Arc<dyn Link>) -> Result<(), UmdError> {
-    let gpu = Gpu::open(Arc::clone(link))?;
-    let device = gpu.device().handle();
-    let surface = gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, MIB, false)?;
-    gpu.pin(&surface)?;
-    let lock = surface.lock()?;
-    lock.fill_words(0, 8, |word| word);
-    // A stream has a queue with a doorbell.
-    let mut stream = Stream::create(&gpu, NodeId(0), StreamConfig::default())?;
-    let mut commands = Commands::new();
-    commands.fill(surface.va(), MIB, 0xa5);
-    for _ in 0..4 {
-        stream.submit(&gpu, &[], &commands)?;
-    }
-    gpu.device().evict(vec![surface.allocation().handle()], EvictFlags::empty())?;
-    gpu.pin(&surface)?;
-    let plain = gpu.device().create_native_fence(NativeFenceRequest::default())?;
-    gpu.device().signal(&plain, 3)?;
-    let flags = FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING;
-    let shared = gpu.device().create_native_fence(NativeFenceRequest { flags, ..Default::default() })?;
-    let name = shared.share(SyncObjectAccess::ALL_ACCESS)?;
-    let descriptor = link.descriptor(name.token())?;
-    let event = handle(Some(link.call(Call::Event(EventCall::Create { manual_reset: true }))?));
-    let kinds = [
-        SyncObjectKind::MutexObject { owned: true },
-        SyncObjectKind::Semaphore { max_count: 4, initial_count: 1 },
-        SyncObjectKind::Fence { value: 5 },
-        SyncObjectKind::CpuNotification { event },
-    ];
-    for kind in kinds {
-        let request = SyncObjectRequest { kind, flags: FenceFlags::empty() };
-        link.call(Call::Sync(SyncCall::CreateSynchronizationObject2 { device, request }))?;
-    }
-    let create = KeyedMutexCall::Create { initial_key: 1, flags: Default::default(), runtime_data: vec![7; 64] };
-    let Reply::KeyedMutex(made) = link.call(Call::KeyedMutex(create))? else { panic!("no keyed mutex") };
-    let acquire = KeyedMutexCall::Acquire { mutex: made.mutex, key: 1, timeout_100ns: Some(0), runtime_data_bytes: 64 };
-    link.call(Call::KeyedMutex(acquire))?;
-    // Waits that nothing ends: of a queue, and of the CPU with an event.
-    let context = QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() };
-    let context = handle(Some(link.call(Call::Queue(context))?));
-    let queue = QueueCall::CreateHwQueue { context, flags: Default::default(), private_data: Vec::new() };
-    let queue = handle(Some(link.call(Call::Queue(queue))?));
-    let points = vec![(plain.handle(), NEVER)];
-    link.call(Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points: points.clone() }))?;
-    let wait = |async_event| SyncCall::WaitForSynchronizationObjectFromCpu {
-        device,
-        points: points.clone(),
-        async_event,
-        flags: WaitFlags::empty(),
-    };
-    link.call(Call::Sync(wait(event)))?;
-    drop((lock, descriptor));
-    // The last call waits for ever: only a death at it or before ends a life.
-    link.call(Call::Sync(wait(RawHandle(0))))?;
-    Ok(())
-}
-
-/// One life, which ends at the call with this number or at the first one that blocks.
-fn end_at(served: &Served, cut: u64, death: Death, blocks: impl Fn(&Call) -> bool + Send + Sync + 'static) {
-    let socket: OwnedFd = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("a socket");
-    let address = SocketAddrUnix::new(&served.path).expect("a path");
-    rustix::net::connect(&socket, &address).expect("a kernel");
-    let connection = Packets::new(socket.try_clone().expect("a descriptor"));
-    let end = socket.try_clone().expect("a descriptor");
-    let link = SocketLink::over(socket).expect("a kernel");
-    let made = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&made);
-    let ended = Arc::new(AtomicBool::new(false));
-    let ends = Arc::clone(&ended);
-    let route = move |link: &SocketLink, call: Call| -> Result<Reply, Refusal> {
-        let nth = counted.fetch_add(1, Ordering::Relaxed) + 1;
-        // A life ends once: behind that the destructors call, and are refused.
-        if !ends.load(Ordering::Relaxed) && (nth == cut || blocks(&call)) {
-            let message = encode(&Asked::only(Request::Call(call.clone())), Vec::new());
-            let sent = match death {
-                Death::Before => 0,
-                Death::Within => message.len().div_ceil(2),
-                Death::Unheard => message.len(),
-            };
-            if sent > 0 {
-                connection.send(&message[..sent], &[]).expect("the daemon has not ended this client");
-            }
-            ends.store(true, Ordering::Relaxed);
-            shutdown(&end, Shutdown::Both).expect("it is connected");
+impl World {
+    fn new() -> World {
+        let adapter = |name| AdapterSetup {
+            vram_bytes: 8 * MIB,
+            page_table_bytes: 4 * MIB,
+            system_bytes: 32 * MIB,
+            ..AdapterSetup::new(Profile::named(name).expect("a built-in profile"), Mode::Real)
+        };
+        let mut config = HostConfig::of(adapter("discrete-4k"), Mode::Real);
+        config.others = vec![adapter("wddm1-banks")];
+        config.isolates_processes = true;
+        // A client that comes at once behind one that left much would wait.
+        let process = ProcessLimits { clearing_percent: 100, ..ProcessLimits::default() };
+        let served = Served::of(config, Limits { process, ..Limits::default() });
+        let mut world = World { bystander: Bystander::connect(&served.path), calls: 0, served };
+        // The first lives make what stays: the kernel keeps fences for its own use, and this process two sockets for NT handles that are
+        // descriptors.
+        for ending in std::iter::once(Ending::InOrder).chain(Ending::WAITS) {
+            world.lives(u64::MAX, Death::Unheard, ending);
         }
-        link.call(call)
-    };
-    let link: Arc<dyn Link> = Arc::new(Routed::new(link, route));
-    let lived = live(&link);
-    let calls = made.load(Ordering::Relaxed);
-    assert!(ended.load(Ordering::Relaxed), "a life was to end at call {cut} and ended behind {calls}: {lived:?}");
-}
+        world.served.begin_anew(1);
+        let whole = world.lives(u64::MAX, Death::Before, Ending::InOrder);
+        assert_eq!(whole.ended_at, None, "nothing ends it");
+        world.calls = whole.calls;
+        world.is_as_before("a whole life");
+        world
+    }
 
-fn waits_for_ever(call: &Call) -> bool {
-    let Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu { points, async_event, .. }) = call else {
-        return false;
-    };
-    *async_event == RawHandle(0) && points.iter().any(|(_, value)| *value == NEVER)
+    fn lives(&self, ends_at: u64, death: Death, ending: Ending) -> Lived {
+        let offers = self.bystander.offers();
+        Life::begin(&self.served.path, ends_at, death).live(|life| live(life, offers, ending))
+    }
+
+    fn is_as_before(&self, what: &str) {
+        self.served.until_as_before(what);
+    }
 }
 
 #[test]
 fn a_life_that_ends_at_any_call_leaves_the_state_of_the_start() {
-    let wanted: u64 = match std::env::var("OPENWDDM_LIVES") {
-        Ok(lives) => lives.parse().expect("OPENWDDM_LIVES is a number"),
-        Err(_) => 0,
-    };
-    // A client that comes at once behind one that left much would wait.
-    let process = ProcessLimits { clearing_percent: 100, ..ProcessLimits::default() };
-    let mut served = Served::start(Limits { process, ..Limits::default() });
-    // The first lives make what stays: the kernel keeps a fence for its own use, and this process two sockets for NT handles that are descriptors.
-    for death in DEATHS {
-        end_at(&served, u64::MAX, death, waits_for_ever);
-    }
-    served.begin_anew();
-    let counted = Arc::new(AtomicU64::new(0));
-    let last = Arc::clone(&counted);
-    let seen = AtomicU64::new(0);
-    end_at(&served, u64::MAX, Death::Before, move |call| {
-        let nth = seen.fetch_add(1, Ordering::Relaxed) + 1;
-        let waits = waits_for_ever(call);
-        if waits {
-            last.store(nth, Ordering::Relaxed);
+    let wanted: Option<u64> =
+        std::env::var("OPENWDDM_LIVES").ok().map(|lives| lives.parse().expect("OPENWDDM_LIVES is a number"));
+    let world = World::new();
+    let calls = world.calls;
+    let (mut lives, mut ended, began) = (0, BTreeMap::new(), Instant::now());
+    let mut one = |ends_at, death, ending| {
+        let lived = world.lives(ends_at, death, ending);
+        let at = lived.ended_at.unwrap_or("no call");
+        world.is_as_before(&format!("a life that ended {death:?} call {ends_at} of {calls}, {at}, to end {ending:?}"));
+        *ended.entry(at).or_insert(0_u64) += 1;
+        lives += 1;
+        if lives % 10_000 == 0 {
+            println!("{lives} lives, {} s", began.elapsed().as_secs());
         }
-        waits
-    });
-    let calls = counted.load(Ordering::Relaxed);
-    served.until_as_before("a whole life");
-    assert!(calls > 40, "{calls} calls are a whole life");
-    let mut lives = 0;
-    while lives == 0 || lives < wanted {
-        for cut in 1..=calls {
-            for death in DEATHS {
-                end_at(&served, cut, death, waits_for_ever);
-                served.until_as_before(&format!("a life that ended {death:?} call {cut} of {calls}"));
-                lives += 1;
+        lives
+    };
+    loop {
+        let mut so_far = 0;
+        for ends_at in 1..=calls {
+            for (nth, death) in (0..).zip(Death::HANGS_UP) {
+                if wanted.is_some() || (ends_at + nth) % 2 == 0 {
+                    one(ends_at, death, Ending::InOrder);
+                }
             }
         }
+        for ending in Ending::WAITS {
+            for death in [Death::Unheard, Death::Answered] {
+                so_far = one(u64::MAX, death, ending);
+            }
+        }
+        if so_far >= wanted.unwrap_or(0) {
+            break;
+        }
     }
-    println!("{lives} lives ended at {calls} calls in {} manners; the state is that of the start", DEATHS.len());
+    println!(
+        "{lives} lives ended at {calls} calls, {} s; the state is that of the start: {ended:?}",
+        began.elapsed().as_secs()
+    );
+}
+
+#[test]
+fn a_life_whose_process_is_killed_leaves_the_state_of_the_start() {
+    let world = World::new();
+    for ends_at in (1..=world.calls).step_by(7) {
+        let text = format!("{};{ends_at};{}", world.served.path.display(), world.bystander.offers().text());
+        let mut program = Command::new(std::env::current_exe().expect("this program"));
+        program.args(["--exact", "lives::the_child", "--test-threads=1"]).env(LIFE, text).stdout(Stdio::null());
+        let status = program.status().expect("it starts");
+        let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+        assert_eq!(signal, Some(KILLED), "a life that is to be killed at call {ends_at}: {status}");
+        world.is_as_before(&format!("a life that was killed at call {ends_at} of {}", world.calls));
+    }
+}
+
+#[test]
+fn the_child() {
+    let Ok(text) = std::env::var(LIFE) else { return };
+    let [path, ends_at, offers] = text.split(';').collect::<Vec<_>>()[..] else { panic!("three parts: {text}") };
+    let offers: Offers = offers.parse().expect("numbers");
+    let life = Life::begin(Path::new(path), ends_at.parse().expect("a number"), Death::Killed);
+    // A life in which fewer fences had to be waited for is shorter: it is killed in the call that it waits in.
+    life.live(|life| live(life, offers, Ending::Fence));
 }

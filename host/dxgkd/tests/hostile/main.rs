@@ -31,6 +31,8 @@ struct Served {
     host: Arc<Host>,
     daemon: Daemon,
     path: PathBuf,
+    /// The clients that live on.
+    clients: u64,
     before: (ProgramResources, StateDigest),
     _folder: tempfile::TempDir,
     _alone: MutexGuard<'static, ()>,
@@ -65,19 +67,23 @@ impl ProgramResources {
 
 impl Served {
     fn start(limits: Limits) -> Served {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("kernel");
         let profile = Profile::named("discrete-4k").expect("a built-in profile");
         let mut config = HostConfig::new(profile, Mode::Real);
         (config.vram_bytes, config.page_table_bytes, config.system_bytes) = (8 * MIB, 4 * MIB, 32 * MIB);
         config.isolates_processes = true;
+        Served::of(config, limits)
+    }
+
+    fn of(config: HostConfig, limits: Limits) -> Served {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let host = Host::start(config).expect("a kernel");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("kernel");
         let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, limits).expect("a socket");
         // The first use opens these descriptors for good: each one that is left over from here on belongs to a client.
         let _ = shared_words::StoresElsewhere::ours();
         let before = (ProgramResources::now(), host.state_digest());
-        Served { host, daemon, path, before, _folder: folder, _alone: alone }
+        Served { host, daemon, path, clients: 0, before, _folder: folder, _alone: alone }
     }
 
     fn connect(&self) -> Arc<SocketLink> {
@@ -96,21 +102,22 @@ impl Served {
         Raw { lane, _stream: stream }
     }
 
-    /// What is held when no client is left is what is held before: the same at two looks, a moment apart.
-    fn begin_anew(&mut self) {
+    /// What is held when no more clients are left than this is what is held before: the same at two looks, a moment apart.
+    fn begin_anew(&mut self, clients: u64) {
+        self.clients = clients;
         loop {
             let before = (ProgramResources::now(), self.host.state_digest());
             std::thread::sleep(Duration::from_millis(50));
             let same =
                 before.0 == ProgramResources::now() && before.1.differences(&self.host.state_digest()).is_empty();
-            if self.daemon.clients() == 0 && same {
+            if self.daemon.clients() == clients && same {
                 self.before = before;
                 return;
             }
         }
     }
 
-    /// Waits until there is no client any more, and nothing of one.
+    /// Waits until there is no client any more but those that live on, and nothing of one.
     fn until_as_before(&self, what: &str) {
         self.until_left(what, &[]);
     }
@@ -125,7 +132,7 @@ impl Served {
             let (now, mut left) = (ProgramResources::now(), state.differences(&self.host.state_digest()));
             // These two parts count works, and a count never falls.
             left.retain(|part| !["adapter ", "works "].iter().chain(own).any(|own| part.starts_with(own)));
-            if clients == 0 && now == *held && left.is_empty() {
+            if clients == self.clients && now == *held && left.is_empty() {
                 break;
             }
             let late = began.elapsed() > Duration::from_secs(60);

@@ -73,7 +73,8 @@ impl Allocations {
         self.resources.iter().for_each(|(id, value)| digest.add("resource", &id, value));
         self.resource_bodies.iter().for_each(|(id, value)| digest.add("resource body", &id, value));
         self.of_devices.iter().for_each(|(device, of)| digest.add("allocations of device", device, of));
-        digest.add("destroyed", &"", &self.dying);
+        // The groups alone: how many there have been is no state.
+        digest.add("destroyed", &"", &self.dying.iter().collect::<Vec<_>>());
     }
 }
 

@@ -117,7 +117,12 @@ impl Machine {
         self.sections.iter().for_each(|(id, value)| digest.add("section", &id, value));
         self.keyed_mutexes.iter().for_each(|(id, value)| digest.add("keyed mutex", &id, value));
         self.keyed_mutexes.opens().for_each(|(id, value)| digest.add("open of a keyed mutex", &id, value));
-        self.adapters.iter().for_each(|adapter| adapter.add_to(&mut digest));
+        for (number, adapter) in self.adapters.iter().enumerate() {
+            let mut of_adapter = StateDigest::default();
+            adapter.add_to(&mut of_adapter);
+            // Each adapter numbers its objects by itself.
+            digest.include(if number == 0 { of_adapter } else { of_adapter.of(&format!("adapter {number}")) });
+        }
         digest
     }
 }

@@ -3,6 +3,7 @@
 //! are mapped: the adapter brings each page, and frees those that it is handed when the process has gone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use vidmm::StateDigest;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, ProcessId, WordAddress};
@@ -57,10 +58,17 @@ struct WordPages {
 }
 
 /// A page of words of one process.
-#[derive(Debug)]
 struct WordPage {
     mapped: MappedPage,
     free: Vec<u16>,
+}
+
+/// The digest of the state is made of this. The order in which fences gave words back is no state: each free word is as good as another.
+impl fmt::Debug for WordPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let free: BTreeSet<_> = self.free.iter().collect();
+        f.debug_struct("WordPage").field("mapped", &self.mapped).field("free", &free).finish()
+    }
 }
 
 impl PackedWords {

@@ -59,3 +59,26 @@ fn opens_of_a_device_that_has_gone_are_found_and_digested() {
     assert!(wrong(&sync, &[ONE]).is_some(), "the device has gone");
     assert_eq!(sync.check_owners([ONE].into_iter(), |there| there == device(7)), Ok(()));
 }
+
+/// Each free word of a page is as good as another: only which words are free is state.
+#[test]
+fn the_order_in_which_words_are_given_back_is_no_state() {
+    let mut sync = with(&[ONE]);
+    let digest = |sync: &Synchronization| {
+        let mut digest = StateDigest::default();
+        sync.add_to(&mut digest);
+        digest
+    };
+    let mapped = MappedPage { run: PageRun { first: 9, count: Pages(1) }, va: GpuVa::NULL, system_va: GpuVa::NULL };
+    let first = sync.add_packed_page(ONE, Which::Current, 8, mapped);
+    let before = digest(&sync);
+    let taken = [(); 2].map(|()| sync.take_packed_word(ONE, Which::Current, 8).expect("a free word"));
+    assert!(!before.differences(&digest(&sync)).is_empty(), "words that fences have are state");
+    // In the order in which they were taken: the first of them is the next to be taken only in the other order.
+    for word in taken {
+        sync.give_back_packed_word(ONE, Which::Current, word.home, word.word, 8);
+    }
+    assert_eq!(before.differences(&digest(&sync)), Vec::<String>::new());
+    sync.give_back_packed_word(ONE, Which::Current, first.home, first.word, 8);
+    assert!(!before.differences(&digest(&sync)).is_empty(), "which words are free is state");
+}

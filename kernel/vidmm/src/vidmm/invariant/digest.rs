@@ -17,6 +17,12 @@ impl StateDigest {
         self.0.insert(format!("{name} {key:?}"), hash.0);
     }
 
+    /// The same parts, each named as one of this owner: another owner has parts of the same names.
+    #[must_use]
+    pub fn of(self, owner: &str) -> StateDigest {
+        StateDigest(self.0.into_iter().map(|(name, hash)| (format!("{name} of {owner}"), hash)).collect())
+    }
+
     /// All parts of another.
     pub fn include(&mut self, other: StateDigest) {
         self.0.extend(other.0);

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ddi::{Interrupt, PowerState, UpdateCurrentFlags};
 use kmt_calls::DeviceState;
+use softgpu_umd::SurfaceKind;
 use wddm_types::GpuVa;
 
 use super::*;
@@ -342,5 +343,20 @@ fn everybody_goes_on_when_the_value_is_there_and_not_before() {
         for (side, last) in sides.iter().zip(last_of_gpu) {
             assert!(last == 0 || side.done_value() > 0, "seed {seed}: the queue has gone on");
         }
+    }
+}
+
+/// Adapters number their objects by themselves: a change on one adapter shows in the digest beside an object of the same number on another.
+#[test]
+fn the_digest_of_the_state_has_each_adapter_for_itself() {
+    let world = World::new(VIRTUAL, &TWO);
+    let [first, second] = [0, 1].map(|adapter| world.gpu(adapter));
+    let surfaces = [&first, &second].map(|gpu| gpu.create_surface(SurfaceKind::LocalThenSystem, 4096).expect("room"));
+    world.drain();
+    for surface in &surfaces {
+        let before = world.host.state_digest();
+        surface.allocation().set_priority(0x7800_0001).expect("a priority");
+        world.drain();
+        assert_ne!(before.differences(&world.host.state_digest()), Vec::<String>::new());
     }
 }
