@@ -49,7 +49,7 @@ pub use flags::{ObjectType, PER_DEVICE, PointUse, check_affinity, check_flags, c
 pub use local::{LocalKind, LocalPage, LocalPlace};
 pub use packed::{MappedPage, TakenWord, Which};
 pub use tracing::{Fed, LogShape};
-pub use wait::UnreportedFence;
+pub use wait::{UnreportedFence, WaitsOf};
 
 use std::collections::{BTreeMap, BTreeSet};
 

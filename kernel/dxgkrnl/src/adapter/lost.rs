@@ -10,7 +10,7 @@ use crate::allocations::Gone;
 use crate::effect::{Cx, MappingChange};
 use crate::paging::{Awaited, GivenUp, PacketRing, RingQueue, Unanswered};
 use crate::store::ObjectNumber;
-use crate::sync::LocalPlace;
+use crate::sync::{LocalPlace, WaitsOf};
 
 /// The destroys of works that are over.
 pub struct OverWorks {
@@ -72,7 +72,7 @@ impl Adapter {
         for gone in over.destroys {
             self.destroy_in_driver(cx, &gone.allocations, gone.resource, gone.with_resource);
         }
-        self.end_waits_of_ring(cx);
+        self.end_idle_waits(cx, WaitsOf::Ring);
         self.due.forget_ring();
         self.memory.ring.is_watched(false);
     }

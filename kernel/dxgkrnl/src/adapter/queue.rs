@@ -27,6 +27,7 @@ use crate::queue::{Context, Feed, Queue, is_fed_in_user_mode};
 use crate::refusal::from_driver;
 use crate::scheduling_log::SchedulingLogs;
 use crate::store::ObjectNumber;
+use crate::sync::WaitsOf;
 
 impl Adapter {
     /// `D3DKMTCreateHwQueue` with its native progress fence.
@@ -135,6 +136,7 @@ impl Adapter {
         // Work that never started is dropped with the queue.
         let dropped = self.vidsch.queues.destroy_queue(queue.vidsch);
         self.drop_parts(cx, dropped);
+        self.end_idle_waits(cx, WaitsOf::Queue(number));
         self.vidsch.ranks.waits_no_more(queue.vidsch);
         self.displays.forget_queue(number);
         self.lend_logs(cx, SchedulingLogs::read);

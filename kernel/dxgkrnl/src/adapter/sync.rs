@@ -13,7 +13,7 @@ use crate::effect::{Answer, Cx};
 use crate::number::{DeviceNumber, EventName, FenceNumber, SectionNumber, SyncObjectNumber, SyncOpenNumber, Token};
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
-use crate::sync::{News, SyncNews};
+use crate::sync::{News, SyncNews, WaitsOf};
 
 impl Adapter {
     /// `D3DKMTWaitForSynchronizationObjectFromCpu`: blocks, or with an event answers at once and sets it once.
@@ -83,15 +83,16 @@ impl Adapter {
     /// Ends the CPU waits of a device that is lost, or goes; they are answered so.
     // spec: sync §3.16, sync §6 B8
     pub fn end_waits_of_device(&mut self, cx: &mut Cx<'_>, number: DeviceNumber) {
-        let ended = self.sync.end_waits_of_device(number);
+        let ended = self.sync.end_waits_of(WaitsOf::Device(number));
         self.release(cx, ended.released);
         self.publish(cx, ended.updates);
     }
 
-    /// Ends the waits of a ring that has nothing left to wait for; no work goes on by them.
+    /// Ends the waits of a queue or a context that goes, or of a ring that has nothing left to wait for: no work goes on by them. Without this
+    /// a fence of another process that lives on would have them for as long as it lives.
     // spec: sync §4.4
-    pub fn end_waits_of_ring(&mut self, cx: &mut Cx<'_>) {
-        let updates = self.sync.end_waits_of_ring();
+    pub fn end_idle_waits(&mut self, cx: &mut Cx<'_>, ended: WaitsOf) {
+        let updates = self.sync.end_waits_of(ended).updates;
         self.publish(cx, updates);
     }
 

@@ -16,6 +16,7 @@ use crate::memory::LIST_MAX;
 use crate::number::{AllocationNumber, DeviceNumber, FenceNumber, UpdateContext};
 use crate::refusal::{invalid, no_memory, removed};
 use crate::store::ObjectNumber;
+use crate::sync::WaitsOf;
 
 /// The members of `D3DKMT_UPDATEGPUVIRTUALADDRESS`, its handles resolved.
 pub struct UpdateRequest<'a> {
@@ -115,6 +116,7 @@ impl Adapter {
             let work = self.vidmm.drop_update(gone.update);
             self.queue_any(cx, gone.process, work);
         }
+        self.end_idle_waits(cx, WaitsOf::Updates(context));
     }
 
     /// Whether what a process has mapped here stays: no update waits that has some of it show something else. The ring of a new doorbell.

@@ -301,6 +301,9 @@ impl Synchronization {
     /// For the digest of the adapter's state.
     pub(super) fn add_fences_to(&self, digest: &mut StateDigest) {
         self.fences.iter().for_each(|(id, value)| digest.add("fence", &id, value));
+        for (id, fence) in self.fences.iter().filter(|(_, fence)| self.waits.is_waited_for(fence.waits)) {
+            digest.add("waits for a fence", &id, &self.waits.waiters(fence.waits));
+        }
         self.opens.iter().for_each(|(id, value)| digest.add("open of a fence", &id, value));
     }
 

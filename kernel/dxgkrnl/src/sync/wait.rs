@@ -13,12 +13,40 @@ use super::Fence;
 use super::cross::News;
 use super::{Synchronization, Waiter};
 use crate::effect::Cx;
-use crate::number::{DeviceNumber, FenceNumber};
+use crate::number::{DeviceNumber, FenceNumber, PacketContextNumber, QueueNumber, UpdateContext};
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 
-/// The paging ring as a party that waits: no device has this number.
-const RING: Party = Party(u64::MAX);
+/// An object whose waits end with it, whatever fences of others they are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsOf {
+    /// The threads of a device.
+    Device(DeviceNumber),
+    /// A queue that the kernel feeds.
+    Queue(QueueNumber),
+    /// A packet context.
+    Packets(PacketContextNumber),
+    /// The updates of a context's tile mappings.
+    Updates(UpdateContext),
+    /// The paging ring.
+    Ring,
+}
+
+impl WaitsOf {
+    /// The party for it: objects of two kinds may have one number.
+    fn party(self) -> Party {
+        let (kind, number) = match self {
+            WaitsOf::Device(number) => (0, number.raw()),
+            WaitsOf::Queue(number) => (1, number.raw()),
+            WaitsOf::Packets(number) => (2, number.raw()),
+            WaitsOf::Updates(UpdateContext::Hardware(number)) => (3, number.raw()),
+            WaitsOf::Updates(UpdateContext::Packets(number)) => (4, number.raw()),
+            WaitsOf::Ring => (5, 0),
+        };
+        debug_assert!(number < 1 << 60, "numbers rise one by one: {self:?}");
+        Party(number << 3 | kind)
+    }
+}
 
 /// A native fence that has passed a waiter's value, and whose driver has told nothing of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,13 +59,16 @@ pub struct UnreportedFence {
     pub monitored: u64,
 }
 
-/// The party whose end ends a wait: the waits of a device's threads end with the device, the ring's with the ring.
-fn party_of(waiter: &Waiter) -> Option<Party> {
-    match waiter {
-        Waiter::Answer { device, .. } | Waiter::Event { device, .. } => Some(Party(device.raw())),
-        Waiter::Ring(_) => Some(RING),
-        _ => None,
-    }
+/// The object whose end ends a wait. Waits for work of the adapter's own end with that work.
+fn waits_of(waiter: &Waiter) -> Option<WaitsOf> {
+    Some(match *waiter {
+        Waiter::Answer { device, .. } | Waiter::Event { device, .. } => WaitsOf::Device(device),
+        Waiter::Queue { queue, .. } => WaitsOf::Queue(queue),
+        Waiter::Packets { context } => WaitsOf::Packets(context),
+        Waiter::Update { context } => WaitsOf::Updates(context),
+        Waiter::Ring(_) => WaitsOf::Ring,
+        Waiter::Burial | Waiter::Render { .. } | Waiter::Lock { .. } => return None,
+    })
 }
 
 impl Synchronization {
@@ -52,23 +83,16 @@ impl Synchronization {
     ) -> Option<Vec<MonitoredUpdate>> {
         let (fences, numbers) = (&mut self.fences, &self.numbers);
         let mut current = |fence: FenceId| fences[numbers[&fence]].look(memory);
-        match self.waits.wait_of(party_of(&waiter), points, mode, &mut current, waiter) {
+        match self.waits.wait_of(waits_of(&waiter).map(WaitsOf::party), points, mode, &mut current, waiter) {
             WaitOutcome::Satisfied(_) => None,
             WaitOutcome::Pending { updates, .. } => Some(updates),
         }
     }
 
-    /// Ends the waits of a device's threads.
-    // spec: sync §3.16, sync §6 B8
-    pub fn end_waits_of_device(&mut self, device: DeviceNumber) -> Sampled<Waiter> {
-        debug_assert_ne!(device.raw(), u64::MAX, "that number is the ring's");
-        self.waits.end_waits_of(Party(device.raw()))
-    }
-
-    /// Ends the waits of the paging ring, which has nothing left to wait for: what is to be published then. No work goes on by them.
-    // spec: sync §4.4
-    pub fn end_waits_of_ring(&mut self) -> Vec<MonitoredUpdate> {
-        self.waits.end_waits_of(RING).updates
+    /// Ends the waits of an object.
+    // spec: sync §3.16, sync §4.4, sync §6 B8
+    pub fn end_waits_of(&mut self, ended: WaitsOf) -> Sampled<Waiter> {
+        self.waits.end_waits_of(ended.party())
     }
 
     /// The adapter is stopped: every wait is over.

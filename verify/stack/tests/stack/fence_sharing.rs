@@ -2,6 +2,7 @@
 
 mod driver;
 mod names;
+mod waits;
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use d3dkmt::{
     Device, Fence, FenceFlags, FencePrivateData, NativeFenceRequest, NtHandle, OpenSyncObjectRequest, Refusal,
     SyncObjectAccess,
 };
-use dxgk_host::{Host, HostConfig, Pending, ProcessLink, Profile};
+use dxgk_host::{Host, HostConfig, Pending, ProcessLink, Profile, StateDigest};
 use kmt_calls::{Call, DeviceState, Reply, SignalFlags, SyncCall, WaitFlags};
 use kmt_link::Link;
 use softgpu_umd::{Commands, Gpu};

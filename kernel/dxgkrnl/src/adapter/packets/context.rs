@@ -16,6 +16,7 @@ use crate::packet::{ContextFacts, check_context_info, info_of_context};
 use crate::refusal::{from_driver, invalid, not_supported};
 use crate::scheduling::{AnyContext, Leaving};
 use crate::store::ObjectNumber;
+use crate::sync::WaitsOf;
 
 /// The bit of the only engine of a node, as drivers are told it.
 // spec: memory §7.1: 1 << engine
@@ -184,6 +185,7 @@ impl Adapter {
         self.vidsch.nodes.leave(context.vidsch);
         let dropped = self.vidsch.queues.destroy_queue(context.vidsch);
         self.drop_software(cx, number, dropped);
+        self.end_idle_waits(cx, WaitsOf::Packets(number));
         self.vidsch.ranks.leave(AnyContext::Packets(number));
         self.forget_suspension(cx, Leaving::Packets(number));
         self.destroy_context_allocations(cx, self.owners.process_of(context.device), allocations);
