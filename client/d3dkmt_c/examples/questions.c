@@ -101,7 +101,20 @@ int main(void) {
         /* The wrong size, no room for the answer, and a question that the kernel does not answer. */
         EXPECT(STATUS_INVALID_PARAMETER, ask(adapter, KMTQAITYPE_NODEMETADATA, &node, sizeof node + 1));
         EXPECT(STATUS_INVALID_PARAMETER, ask(adapter, KMTQAITYPE_NODEMETADATA, NULL, sizeof node));
-        EXPECT(STATUS_NOT_SUPPORTED, ask(adapter, KMTQAITYPE_ADAPTERADDRESS, &node, sizeof node));
+        EXPECT(STATUS_NOT_SUPPORTED, ask(adapter, KMTQAITYPE_SCANOUT_CAPS, &node, sizeof node));
+
+        /* What the bus says of the device. */
+        D3DKMT_QUERY_DEVICE_IDS ids = {0};
+        ASK(adapter, KMTQAITYPE_PHYSICALADAPTERDEVICEIDS, ids);
+        D3DKMT_ADAPTERADDRESS place, render;
+        ASK(adapter, KMTQAITYPE_ADAPTERADDRESS, place);
+        ASK(adapter, KMTQAITYPE_ADAPTERADDRESS_RENDER, render);
+        CHECK(memcmp(&place, &render, sizeof place) == 0 && ids.PhysicalAdapterIndex == 0);
+        printf("  %04x:%04x of %04x:%04x, revision %x, bus type %u, at %02x:%02x.%x\n", ids.DeviceIds.VendorID,
+               ids.DeviceIds.DeviceID, ids.DeviceIds.SubVendorID, ids.DeviceIds.SubSystemID, ids.DeviceIds.RevisionID,
+               ids.DeviceIds.BusType, place.BusNumber, place.DeviceNumber, place.FunctionNumber);
+        ids.PhysicalAdapterIndex = 1;
+        EXPECT(STATUS_INVALID_PARAMETER, ask(adapter, KMTQAITYPE_PHYSICALADAPTERDEVICEIDS, &ids, sizeof ids));
 
         /* A software GPU has no clocks, fans or sensors of its own: it says 0, and 0 is also the most of it. */
         D3DKMT_NODE_PERFDATA clock = {.NodeOrdinal = count - 1, .Frequency = 7};

@@ -3,7 +3,7 @@
 
 use d3dkmt_abi::*;
 use kmt_calls::{AdapterCall, AdapterInfo, Call, FeatureResult, Refusal, Reply};
-use wddm_types::{NtStatus, RawHandle};
+use wddm_types::{NtStatus, PciFunction, RawHandle};
 
 use crate::adapter::{give_back, info, one_physical_adapter, open};
 use crate::border::{Answer, Caller};
@@ -31,6 +31,12 @@ pub fn query_adapter_info(caller: &Caller<'_>, arguments: &D3DKMT_QUERYADAPTERIN
             put(caller, data.cast(), size, driver_version(&info)?)
         }
         KMTQAITYPE_PHYSICALADAPTERCOUNT => put(caller, data.cast(), size, D3DKMT_PHYSICAL_ADAPTER_COUNT { Count: 1 }),
+        KMTQAITYPE_ADAPTERADDRESS | KMTQAITYPE_ADAPTERADDRESS_RENDER => put(caller, data.cast(), size, address(&info)),
+        KMTQAITYPE_PHYSICALADAPTERDEVICEIDS => {
+            let asked: D3DKMT_QUERY_DEVICE_IDS = take(caller, data.cast(), size)?;
+            one_physical_adapter(asked.PhysicalAdapterIndex)?;
+            put(caller, data.cast(), size, device_ids(&info))
+        }
         KMTQAITYPE_NODEMETADATA => {
             let asked: D3DKMT_NODEMETADATA = take(caller, data.cast(), size)?;
             put(caller, data.cast(), size, node(&info, asked.NodeOrdinalAndAdapterIndex)?)
@@ -96,7 +102,6 @@ fn reason(question: KMTQUERYADAPTERINFOTYPE) -> String {
     let because = match question {
         KMTQAITYPE_UMDRIVERPRIVATE => "the drivers have no private data for it",
         KMTQAITYPE_UMDRIVERNAME => "adapters have no user-mode driver in a file",
-        KMTQAITYPE_ADAPTERADDRESS | KMTQAITYPE_PHYSICALADAPTERDEVICEIDS => "adapters are on no bus of the machine",
         KMTQAITYPE_QUERY_HW_PROTECTION_TEARDOWN_COUNT => "there is no protected content",
         _ => "this kernel does not implement it",
     };
@@ -169,6 +174,27 @@ fn adapter_type(info: &AdapterInfo) -> D3DKMT_ADAPTERTYPE {
 
 fn registry(info: &AdapterInfo) -> D3DKMT_ADAPTERREGISTRYINFO {
     D3DKMT_ADAPTERREGISTRYINFO { AdapterString: wide(&info.name), ..D3DKMT_ADAPTERREGISTRYINFO::zeroed() }
+}
+
+// spec: sync §2.10
+fn address(info: &AdapterInfo) -> D3DKMT_ADAPTERADDRESS {
+    let place = info.pci.address;
+    let [bus, device, function] = [place.bus(), place.device(), place.function()].map(UINT::from);
+    D3DKMT_ADAPTERADDRESS { BusNumber: bus, DeviceNumber: device, FunctionNumber: function }
+}
+
+// spec: sync §2.10
+fn device_ids(info: &AdapterInfo) -> D3DKMT_QUERY_DEVICE_IDS {
+    let PciFunction { vendor, device, subsystem_vendor, subsystem, revision, bus_type, address: _ } = info.pci;
+    let ids = D3DKMT_DEVICE_IDS {
+        VendorID: vendor.into(),
+        DeviceID: device.into(),
+        SubVendorID: subsystem_vendor.into(),
+        SubSystemID: subsystem.into(),
+        RevisionID: revision.into(),
+        BusType: bus_type,
+    };
+    D3DKMT_QUERY_DEVICE_IDS { PhysicalAdapterIndex: 0, DeviceIds: ids }
 }
 
 /// By the interface that the driver was written for.

@@ -48,7 +48,7 @@ layout! {
         KMTQAITYPE_GETSEGMENTSIZE = 3: "answered: D3DKMT_SEGMENTSIZEINFO, how much memory of each kind there is",
         KMTQAITYPE_ADAPTERGUID = 4: "refused: the adapter's GUID",
         KMTQAITYPE_FLIPQUEUEINFO = 5: "refused: how many flips a display queues",
-        KMTQAITYPE_ADAPTERADDRESS = 6: "refused: the place on a bus; adapters are on no bus of the machine",
+        KMTQAITYPE_ADAPTERADDRESS = 6: "answered: D3DKMT_ADAPTERADDRESS, the place on the bus",
         KMTQAITYPE_SETWORKINGSETINFO = 7: "refused: limits of a working set",
         KMTQAITYPE_ADAPTERREGISTRYINFO = 8: "answered: D3DKMT_ADAPTERREGISTRYINFO, the adapter's name",
         KMTQAITYPE_CURRENTDISPLAYMODE = 9: "refused: the mode of a display",
@@ -72,7 +72,7 @@ layout! {
         KMTQAITYPE_INDEPENDENTFLIP_SUPPORT = 28: "refused: flips that a compositor leaves to the program",
         KMTQAITYPE_MIRACASTCOMPANIONDRIVERNAME = 29: "refused: the driver of wireless displays",
         KMTQAITYPE_PHYSICALADAPTERCOUNT = 30: "answered: D3DKMT_PHYSICAL_ADAPTER_COUNT, always 1",
-        KMTQAITYPE_PHYSICALADAPTERDEVICEIDS = 31: "refused: ids on a bus; adapters are on no bus of the machine",
+        KMTQAITYPE_PHYSICALADAPTERDEVICEIDS = 31: "answered: D3DKMT_QUERY_DEVICE_IDS, what the bus says of the device",
         KMTQAITYPE_DRIVERCAPS_EXT = 32: "refused: further capabilities of the driver",
         KMTQAITYPE_QUERY_MIRACAST_DRIVER_TYPE = 33: "refused: the kind of driver for wireless displays",
         KMTQAITYPE_QUERY_GPUMMU_CAPS = 34: "answered: D3DKMT_QUERY_GPUMMU_CAPS, how the adapter translates GPU virtual addresses",
@@ -94,7 +94,7 @@ layout! {
         KMTQAITYPE_BLOCKLIST_KERNEL = 50: "refused: the kernel's list of blocked drivers",
         KMTQAITYPE_BLOCKLIST_RUNTIME = 51: "refused: the runtimes' list of blocked drivers",
         KMTQAITYPE_ADAPTERGUID_RENDER = 52: "refused: as KMTQAITYPE_ADAPTERGUID",
-        KMTQAITYPE_ADAPTERADDRESS_RENDER = 53: "refused: as KMTQAITYPE_ADAPTERADDRESS",
+        KMTQAITYPE_ADAPTERADDRESS_RENDER = 53: "answered: as KMTQAITYPE_ADAPTERADDRESS",
         KMTQAITYPE_ADAPTERREGISTRYINFO_RENDER = 54: "answered: as KMTQAITYPE_ADAPTERREGISTRYINFO",
         KMTQAITYPE_CHECKDRIVERUPDATESTATUS_RENDER = 55: "answered: as KMTQAITYPE_CHECKDRIVERUPDATESTATUS",
         KMTQAITYPE_DRIVERVERSION_RENDER = 56: "answered: as KMTQAITYPE_DRIVERVERSION",
@@ -245,6 +245,27 @@ layout! {
 
     flags D3DKMT_WDDM_3_1_CAPS { UINT;
         0 1 NativeGpuFenceSupported = "flag, out: D3DKMTCreateNativeFence makes fences",
+    }
+
+    // spec: sync §2.10
+    structure D3DKMT_ADAPTERADDRESS { 12;
+        0 BusNumber: UINT = "out: the bus",
+        4 DeviceNumber: UINT = "out: the device on it",
+        8 FunctionNumber: UINT = "out: the function of it",
+    }
+
+    structure D3DKMT_DEVICE_IDS { 24;
+        0 VendorID: UINT = "out: the maker",
+        4 DeviceID: UINT = "out: the maker's number of the device",
+        8 SubVendorID: UINT = "out: the maker of the board",
+        12 SubSystemID: UINT = "out: that maker's number of the board",
+        16 RevisionID: UINT = "out: the revision of the device",
+        20 BusType: UINT = "out: the kind of the bus, 1 for PCI",
+    }
+
+    structure D3DKMT_QUERY_DEVICE_IDS { 28;
+        0 PhysicalAdapterIndex: UINT = "in: 0: an adapter has one physical adapter",
+        4 DeviceIds: D3DKMT_DEVICE_IDS = "out: what the bus says of the device",
     }
 
     structure D3DKMT_PHYSICAL_ADAPTER_COUNT { 4;

@@ -100,6 +100,9 @@ fn structures_are_laid_out_as_published() {
         D3DKMT_OPENSYNCOBJECTFROMNTHANDLE { hNtHandle hSyncObject },
         D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2 { hNtHandle hDevice Flags hSyncObject Anonymous },
         D3DKMT_PHYSICAL_ADAPTER_COUNT { Count },
+        D3DKMT_ADAPTERADDRESS { BusNumber DeviceNumber FunctionNumber },
+        D3DKMT_DEVICE_IDS { VendorID DeviceID SubVendorID SubSystemID RevisionID BusType },
+        D3DKMT_QUERY_DEVICE_IDS { PhysicalAdapterIndex DeviceIds },
         D3DKMT_PRESENT_STATS { PresentCount PresentRefreshCount SyncRefreshCount SyncQPCTime SyncGPUTime },
         D3DKMT_PRESENT_STATS_DWM { PresentCount PresentRefreshCount PresentQPCTime SyncRefreshCount SyncQPCTime
             CustomPresentDuration },

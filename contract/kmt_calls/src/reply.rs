@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 use wddm_types::{
-    Blame, CpuVa, GpuVa, Luid, NtStatus, ProcessId, RawHandle, SegmentId, VidPnSourceId, VidPnTargetId, WordAddress,
+    Blame, CpuVa, GpuVa, Luid, NtStatus, PciFunction, ProcessId, RawHandle, SegmentId, VidPnSourceId, VidPnTargetId,
+    WordAddress,
 };
 
 use crate::allocation::{CreatedAllocations, CreatedSection, OpenedResource, ResidencyStatus, ResourceInfo};
@@ -180,6 +181,8 @@ pub struct AdapterInfo {
     pub luid: Luid,
     /// For people.
     pub name: String,
+    /// What the bus says of it.
+    pub pci: PciFunction,
     /// The driver's interface version (`DXGKDDI_INTERFACE_VERSION`).
     pub ddi_version: u32,
     /// Its engines update 64 bits at once.

@@ -7,6 +7,7 @@
 mod address;
 mod cpu;
 mod identity;
+mod pci;
 mod size;
 mod status;
 
@@ -15,5 +16,6 @@ pub use cpu::{CpuPlace, CpuRun};
 pub use identity::{
     AdapterIndex, EngineId, FencePoint, Luid, NodeId, Pasid, ProcessId, RawHandle, VidPnSourceId, VidPnTargetId,
 };
+pub use pci::{NoPciAddress, PciAddress, PciFunction};
 pub use size::{PAGE_BYTES, PageRun, Pages};
 pub use status::{Blame, NtStatus};

@@ -67,6 +67,9 @@ pub enum HostError {
         "processes are lent memory, and CPU caches are played in one memory for all (io_coherent off, or plays_caches)"
     )]
     Caches,
+    /// Two adapters at one place of the bus.
+    #[error("{0}")]
+    Place(String),
     /// A size that no adapter can have.
     #[error("{0}")]
     Size(String),

@@ -13,6 +13,7 @@ use dxgkrnl::MemoryPolicy;
 use softgpu::{DisplayConfig, Timing};
 use softgpu_kmd::{KmdConfig, Layout, PeerMode};
 use softgpu_spec::page_table::Shape;
+use wddm_types::{PciAddress, PciFunction};
 
 /// An adapter that can be asked for: by its name if it is built in, or by the file that describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,10 @@ pub struct Profile {
     pub name: &'static str,
     /// One line for people.
     pub description: &'static str,
+    /// What its bus says of it, without its place.
+    pub pci: PciFunction,
+    /// Its place on the bus; none: the next one that is free on bus 0.
+    pub pci_address: Option<PciAddress>,
     /// The driver's layout of the memory and its capabilities.
     pub driver: KmdConfig,
     /// Bytes of video memory when nothing else is said.

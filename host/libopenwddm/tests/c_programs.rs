@@ -121,9 +121,51 @@ fn a_keyed_mutex_goes_from_thread_to_thread() {
 fn adapters_answer_questions() {
     let text = example("questions", &[("OPENWDDM_ADAPTER", "discrete-4k,wddm1-banks,iommu")]);
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines.len() == 4 && lines[0].contains("hardware scheduling on"), "{text}");
-    assert!(lines[1].contains("hardware scheduling off") && lines[1].contains("version 1"), "{text}");
-    assert!(lines[3].ends_with(" displays") && !lines[3].starts_with('0'), "{text}");
+    assert!(lines.len() == 7 && lines[0].contains("hardware scheduling on"), "{text}");
+    assert!(lines[2].contains("hardware scheduling off") && lines[2].contains("version 1"), "{text}");
+    assert!(lines[6].ends_with(" displays") && !lines[6].starts_with('0'), "{text}");
+    for (line, place) in [(1, "00:01.0"), (3, "00:02.0"), (5, "00:03.0")] {
+        assert_eq!(lines[line], format!("  6f77:0001 of 6f77:0001, revision 1, bus type 1, at {place}"), "{text}");
+    }
+}
+
+/// In the program's own kernel and in a served one; adapters without a place get those that are free.
+// spec: sync §2.10
+#[test]
+fn an_adapter_is_on_the_bus_as_its_file_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("maker.toml").display().to_string();
+    let pci = [
+        "name = \"maker\"\n[pci]",
+        "vendor = 0x10de\ndevice = 0x2684\nsubsystem_vendor = 0x1043\nsubsystem = 0x889a",
+        "revision = 0xa1\nbus_type = \"pci-express\"\naddress = \"00:01.0\"\n",
+    ];
+    std::fs::write(&file, pci.join("\n")).expect("a file");
+    let said = "  10de:2684 of 1043:889a, revision a1, bus type 3, at 00:01.0";
+    let text = example("questions", &[("OPENWDDM_ADAPTER", &format!("discrete-4k,{file}"))]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[3], said, "{text}");
+    assert!(lines[1].ends_with("at 00:02.0"), "{text}");
+    let mut served = Served::of(&file);
+    let text = example("questions", &served.environment());
+    served.end();
+    assert_eq!(text.lines().nth(1), Some(said), "{text}");
+
+    // What is wrong is said before a kernel starts.
+    let program = build(folder.path(), "questions", &["-lopenwddm"]);
+    let refused = |adapters: &str| {
+        let output = run(&program, &[("OPENWDDM_ADAPTER", adapters)]);
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let errors = refused(&format!("{file},{file}"));
+    assert!(errors.contains("maker and maker are both at 00:01.0 on the bus"), "{errors}");
+    std::fs::write(&file, pci.join("\n").replace("0x2684", "0x12684")).expect("a file");
+    let errors = refused(&file);
+    assert!(
+        errors.contains("maker.toml: line 4, column 1: pci.device: 0x12684 is not from 0x0000 to 0xffff"),
+        "{errors}"
+    );
 }
 
 // spec: memory §2.7

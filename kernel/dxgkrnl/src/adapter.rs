@@ -71,7 +71,7 @@ use gpu_fence::FenceId;
 use kmt_calls::{DeviceState, Refusal, Reply, Wddm31Caps};
 use vidmm::VidMm;
 use vidsch::VidSch;
-use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
+use wddm_types::{AdapterIndex, Luid, PageRun, Pages, PciFunction, ProcessId};
 
 use crate::breach::Breach;
 use crate::driver::Driver;
@@ -101,6 +101,8 @@ pub struct AdapterConfig {
     pub name: String,
     /// Its id.
     pub luid: Luid,
+    /// What the bus says of its device.
+    pub pci: PciFunction,
     /// System pages for the kernel's own use on this adapter.
     pub kernel_pages: PageRun,
     /// System pages for backing stores.

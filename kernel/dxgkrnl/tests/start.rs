@@ -45,6 +45,7 @@ fn asked(answers: Answers, off: Vec<FeatureId>) -> (Machine, Stub, Arc<Mutex<See
     let config = AdapterConfig {
         name: "stub".into(),
         luid: Luid(1),
+        pci: Default::default(),
         kernel_pages: PageRun { first: 0, count: Pages(PAGES / 2) },
         system_pages: system_run(),
         page_table_reserve: Pages(1024),

@@ -133,7 +133,7 @@ enum {
     KMTQAITYPE_GETSEGMENTSIZE = 3, /* answered: D3DKMT_SEGMENTSIZEINFO, how much memory of each kind there is */
     KMTQAITYPE_ADAPTERGUID = 4, /* refused: the adapter's GUID */
     KMTQAITYPE_FLIPQUEUEINFO = 5, /* refused: how many flips a display queues */
-    KMTQAITYPE_ADAPTERADDRESS = 6, /* refused: the place on a bus; adapters are on no bus of the machine */
+    KMTQAITYPE_ADAPTERADDRESS = 6, /* answered: D3DKMT_ADAPTERADDRESS, the place on the bus */
     KMTQAITYPE_SETWORKINGSETINFO = 7, /* refused: limits of a working set */
     KMTQAITYPE_ADAPTERREGISTRYINFO = 8, /* answered: D3DKMT_ADAPTERREGISTRYINFO, the adapter's name */
     KMTQAITYPE_CURRENTDISPLAYMODE = 9, /* refused: the mode of a display */
@@ -157,7 +157,7 @@ enum {
     KMTQAITYPE_INDEPENDENTFLIP_SUPPORT = 28, /* refused: flips that a compositor leaves to the program */
     KMTQAITYPE_MIRACASTCOMPANIONDRIVERNAME = 29, /* refused: the driver of wireless displays */
     KMTQAITYPE_PHYSICALADAPTERCOUNT = 30, /* answered: D3DKMT_PHYSICAL_ADAPTER_COUNT, always 1 */
-    KMTQAITYPE_PHYSICALADAPTERDEVICEIDS = 31, /* refused: ids on a bus; adapters are on no bus of the machine */
+    KMTQAITYPE_PHYSICALADAPTERDEVICEIDS = 31, /* answered: D3DKMT_QUERY_DEVICE_IDS, what the bus says of the device */
     KMTQAITYPE_DRIVERCAPS_EXT = 32, /* refused: further capabilities of the driver */
     KMTQAITYPE_QUERY_MIRACAST_DRIVER_TYPE = 33, /* refused: the kind of driver for wireless displays */
     KMTQAITYPE_QUERY_GPUMMU_CAPS = 34, /* answered: D3DKMT_QUERY_GPUMMU_CAPS, how the adapter translates GPU virtual addresses */
@@ -179,7 +179,7 @@ enum {
     KMTQAITYPE_BLOCKLIST_KERNEL = 50, /* refused: the kernel's list of blocked drivers */
     KMTQAITYPE_BLOCKLIST_RUNTIME = 51, /* refused: the runtimes' list of blocked drivers */
     KMTQAITYPE_ADAPTERGUID_RENDER = 52, /* refused: as KMTQAITYPE_ADAPTERGUID */
-    KMTQAITYPE_ADAPTERADDRESS_RENDER = 53, /* refused: as KMTQAITYPE_ADAPTERADDRESS */
+    KMTQAITYPE_ADAPTERADDRESS_RENDER = 53, /* answered: as KMTQAITYPE_ADAPTERADDRESS */
     KMTQAITYPE_ADAPTERREGISTRYINFO_RENDER = 54, /* answered: as KMTQAITYPE_ADAPTERREGISTRYINFO */
     KMTQAITYPE_CHECKDRIVERUPDATESTATUS_RENDER = 55, /* answered: as KMTQAITYPE_CHECKDRIVERUPDATESTATUS */
     KMTQAITYPE_DRIVERVERSION_RENDER = 56, /* answered: as KMTQAITYPE_DRIVERVERSION */
@@ -223,6 +223,9 @@ typedef struct _D3DKMT_WDDM_2_9_CAPS D3DKMT_WDDM_2_9_CAPS;
 typedef struct _D3DKMT_WDDM_2_7_CAPS D3DKMT_WDDM_2_7_CAPS;
 typedef struct _D3DKMT_WDDM_3_0_CAPS D3DKMT_WDDM_3_0_CAPS;
 typedef struct _D3DKMT_WDDM_3_1_CAPS D3DKMT_WDDM_3_1_CAPS;
+typedef struct _D3DKMT_ADAPTERADDRESS D3DKMT_ADAPTERADDRESS;
+typedef struct _D3DKMT_DEVICE_IDS D3DKMT_DEVICE_IDS;
+typedef struct _D3DKMT_QUERY_DEVICE_IDS D3DKMT_QUERY_DEVICE_IDS;
 typedef struct _D3DKMT_PHYSICAL_ADAPTER_COUNT D3DKMT_PHYSICAL_ADAPTER_COUNT;
 typedef INT D3DKMT_DRIVERVERSION;
 enum {
@@ -1020,6 +1023,26 @@ struct _D3DKMT_WDDM_3_1_CAPS {
         };
         UINT Value;
     };
+};
+
+struct _D3DKMT_ADAPTERADDRESS {
+    UINT BusNumber; /* out: the bus */
+    UINT DeviceNumber; /* out: the device on it */
+    UINT FunctionNumber; /* out: the function of it */
+};
+
+struct _D3DKMT_DEVICE_IDS {
+    UINT VendorID; /* out: the maker */
+    UINT DeviceID; /* out: the maker's number of the device */
+    UINT SubVendorID; /* out: the maker of the board */
+    UINT SubSystemID; /* out: that maker's number of the board */
+    UINT RevisionID; /* out: the revision of the device */
+    UINT BusType; /* out: the kind of the bus, 1 for PCI */
+};
+
+struct _D3DKMT_QUERY_DEVICE_IDS {
+    UINT PhysicalAdapterIndex; /* in: 0: an adapter has one physical adapter */
+    D3DKMT_DEVICE_IDS DeviceIds; /* out: what the bus says of the device */
 };
 
 struct _D3DKMT_PHYSICAL_ADAPTER_COUNT {

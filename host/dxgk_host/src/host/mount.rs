@@ -2,6 +2,7 @@
 //! has several behind one system memory: each has a piece of it for its kernel side and for its backing stores, and every device
 //! reaches all of it.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use ddi::Miniport;
@@ -10,7 +11,7 @@ use dxgkrnl::{AdapterConfig, ClientMemory, CpuCache, DriverClock, GivenMemory, I
 use shared_words::Memory;
 use softgpu::{Config as DeviceConfig, DataMode, SoftGpu};
 use softgpu_kmd::{KmdConfig, Layout, SoftGpuKmd, TableHome};
-use wddm_types::{Luid, PAGE_BYTES, PageRun, Pages};
+use wddm_types::{Luid, PAGE_BYTES, PageRun, Pages, PciAddress, PciFunction};
 
 use super::{HostError, KERNEL_BYTES};
 use crate::arenas::Arenas;
@@ -119,7 +120,7 @@ impl Measured {
         self.system_bytes.checked_add(KERNEL_BYTES)
     }
 
-    /// Builds device and driver. `first_page`: where its share of system memory begins.
+    /// Builds device and driver. `first_page`: where its share of system memory begins; `place`: its place on the bus.
     ///
     /// # Errors
     /// When there are no addresses for its memory.
@@ -128,6 +129,7 @@ impl Measured {
         shared: &SharedParts<'_>,
         index: usize,
         first_page: u64,
+        place: PciAddress,
         pin: Arc<dyn InterruptPin>,
     ) -> Result<Mounted, HostError> {
         let Measured { setup, driver, local_bytes, page_table_bytes, directory_bytes, system_bytes } = self;
@@ -162,10 +164,12 @@ impl Measured {
             Some(wrap) => wrap(miniport),
             None => miniport,
         };
+        let pci = PciFunction { address: place, ..profile.pci };
         let kernel_pages = KERNEL_BYTES / PAGE_BYTES;
         let adapter = AdapterConfig {
             name: profile.name.to_owned(),
             luid: luid(index),
+            pci,
             kernel_pages: PageRun { first: first_page, count: Pages(kernel_pages) },
             system_pages: PageRun { first: first_page + kernel_pages, count: Pages(system_bytes / PAGE_BYTES) },
             page_table_reserve: Pages(page_table_bytes / PAGE_BYTES),
@@ -228,12 +232,37 @@ pub fn measure(setups: Vec<AdapterSetup>) -> Result<(Vec<Measured>, u64), HostEr
 /// As [`Measured::mount`].
 pub fn all(measured: Vec<Measured>, shared: &SharedParts<'_>, line: &Arc<Line>) -> Result<Vec<Mounted>, HostError> {
     let (mut mounted, mut first_page) = (Vec::with_capacity(measured.len()), 0);
-    for (index, adapter) in measured.into_iter().enumerate() {
+    let places = places(&measured)?;
+    for (index, (adapter, place)) in measured.into_iter().zip(places).enumerate() {
         let pages = adapter.share_bytes().expect("summed before") / PAGE_BYTES;
-        mounted.push(adapter.mount(shared, index, first_page, line.pin(index))?);
+        mounted.push(adapter.mount(shared, index, first_page, place, line.pin(index))?);
         first_page += pages;
     }
     Ok(mounted)
+}
+
+/// The place of each adapter on the bus: as its profile says it, else the next one on bus 0 that no other has. Device 0 there is the bus's own.
+///
+/// # Errors
+/// Two profiles say the same.
+// spec: sync §2.10
+fn places(measured: &[Measured]) -> Result<Vec<PciAddress>, HostError> {
+    let profiles = || measured.iter().map(|adapter| &adapter.setup.profile);
+    let mut taken = BTreeMap::new();
+    for profile in profiles() {
+        if let Some(place) = profile.pci_address
+            && let Some(other) = taken.insert(place, profile.name)
+        {
+            return Err(HostError::Place(format!(
+                "{other} and {} are both at {place} on the bus: give one of them another pci.address, or none",
+                profile.name
+            )));
+        }
+    }
+    let on_bus = |bus| (1..PciAddress::DEVICES).filter_map(move |device| PciAddress::new(bus, device, 0));
+    let mut free = (0..=u8::MAX).flat_map(on_bus).filter(|place| !taken.contains_key(place));
+    let place = |profile: &Profile| profile.pci_address.or_else(|| free.next());
+    Ok(profiles().map(place).map(|place| place.expect("a host has few adapters")).collect())
 }
 
 /// Connects devices to the CPU's caches, where they snoop some, and each to every other's bell; their drivers decide who rings.

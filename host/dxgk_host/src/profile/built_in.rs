@@ -6,6 +6,7 @@ use softgpu::{DisplayConfig, Timing};
 use softgpu_kmd::{Addressing, KmdConfig, Layout, PeerMode, TableHome, TableHomes};
 use softgpu_spec::context_data::DmaBuffers;
 use softgpu_spec::page_table::Shape;
+use wddm_types::{PciAddress, PciFunction};
 
 use super::Profile;
 
@@ -316,6 +317,21 @@ pub const PROFILES: &[Profile] = &[
 pub(super) const PLAIN: NativeFenceOsCaps =
     NativeFenceOsCaps { optimized_default_fence_type: false, intra_gpu_fence_type: false };
 
+/// The software GPU on the bus. No maker has this number, so that no driver takes it for a device of its own; its letters are "ow". [R]
+// spec: sync §2.10
+const SOFTGPU: PciFunction = PciFunction {
+    vendor: 0x6f77,
+    device: 0x0001,
+    subsystem_vendor: 0x6f77,
+    subsystem: 0x0001,
+    revision: 0x01,
+    bus_type: 1,
+    address: NOWHERE,
+};
+
+/// The host says it.
+const NOWHERE: PciAddress = PciAddress::new(0, 0, 0).expect("every bus has it");
+
 /// 60 blanks a second, and one flip at a time.
 const ONE_DISPLAY: DisplayConfig = DisplayConfig { count: 1, period_ns: 16_666_667, queue_entries: 1 };
 
@@ -324,6 +340,8 @@ const TWO_DISPLAYS: DisplayConfig = DisplayConfig { count: 2, ..ONE_DISPLAY };
 const DISCRETE: Profile = Profile {
     name: "discrete-64k",
     description: "the same with 64-KB segment pages",
+    pci: SOFTGPU,
+    pci_address: None,
     driver: KmdConfig::DEFAULT,
     vram_bytes: 8 << 30,
     aperture_bytes: 256 << 20,

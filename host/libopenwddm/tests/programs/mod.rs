@@ -69,10 +69,11 @@ pub fn said(output: &Output) -> String {
 /// `the_daemon` that calls it.
 pub fn daemon() {
     let Some(path) = std::env::var_os(SERVES).map(PathBuf::from) else { return };
+    // Before it gives up files.
     let profile = std::env::var(PROFILE).expect("the test says it");
+    let profile = Profile::asked(&profile).expect("a profile");
     let socket = Socket::bind(&path, 0o600).expect("a socket");
     give_up_files(path.parent(), false).expect("Landlock, or none");
-    let profile = Profile::named(&profile).expect("a built-in profile");
     let sizes = HostConfig { vram_bytes: 32 << 20, system_bytes: 64 << 20, ..HostConfig::new(profile, Mode::Real) };
     let host = Host::start(HostConfig { isolates_processes: true, ..sizes }).expect("a kernel");
     give_up_calls().expect("a filter");

@@ -219,6 +219,7 @@ impl Adapter {
         AdapterInfo {
             luid: self.luid,
             name: self.config.name.clone(),
+            pci: self.config.pci,
             ddi_version: self.driver.reported().ddi_version.0,
             atomics_64_bit: self.driver.has_64_bit_atomics(),
             segments,

@@ -42,6 +42,15 @@ pub fn adapter(profile: &Profile, adapter: &AdapterDescription) -> String {
     written(&json!({
         "profile": profile.name,
         "description": profile.description,
+        "pci": {
+            "vendor": profile.pci.vendor,
+            "device": profile.pci.device,
+            "subsystem_vendor": profile.pci.subsystem_vendor,
+            "subsystem": profile.pci.subsystem,
+            "revision": profile.pci.revision,
+            "bus_type": profile.pci.bus_type,
+            "address": profile.pci_address.map(|place| place.to_string()),
+        },
         "driver_model": format!("{:?}", said.driver_model),
         "ddi_version": said.ddi_version.0,
         "memory_caps": names(said.memory_caps),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use dxgk_host::{Profile, StoresWait};
 use dxgkrnl::{AdapterDescription, MonitoredFenceSignal, SegmentReport};
-use wddm_types::{PageRun, SegmentId};
+use wddm_types::{PageRun, PciFunction, SegmentId};
 
 use super::names;
 use terminal_text::units::{bytes, bytes_exact, grouped};
@@ -22,6 +22,7 @@ pub fn adapter(profile: &Profile, adapter: &AdapterDescription) -> String {
     let said = &adapter.reported;
     sheet.text += &format!("{}: {}\n\n", adapter.name, profile.description);
     sheet.row("driver", format!("{:?}, interface version {}", said.driver_model, said.ddi_version));
+    sheet.row("bus", bus(profile));
     sheet.row("memory caps", list_or_none(&names(said.memory_caps)));
     sheet.row("facets", list_or_none(&adapter.facets));
     features(&mut sheet, adapter);
@@ -33,6 +34,15 @@ pub fn adapter(profile: &Profile, adapter: &AdapterDescription) -> String {
     sheet.head("choices of the memory manager (`openwddm run --set CHOICE=VALUE`)");
     profile.memory_policy.written().into_iter().for_each(|(name, value)| sheet.row(name, value));
     sheet.text
+}
+
+/// What the bus says of the device.
+fn bus(profile: &Profile) -> String {
+    let PciFunction { vendor, device, subsystem_vendor, subsystem, revision, .. } = profile.pci;
+    let place = profile.pci_address.map_or_else(|| "the next free device of bus 0".to_owned(), |at| at.to_string());
+    format!(
+        "{vendor:04x}:{device:04x}, board {subsystem_vendor:04x}:{subsystem:04x}, revision {revision:02x}, at {place}"
+    )
 }
 
 fn features(sheet: &mut Sheet, adapter: &AdapterDescription) {

@@ -17,6 +17,40 @@ pub(super) mod number {
     }
 }
 
+/// A number that people write with so many hexadecimal digits.
+pub(super) mod id {
+    use super::{DeValue, integer, outside};
+
+    pub fn read<T: TryFrom<u64>>(value: &DeValue<'_>, digits: usize, most: u64) -> Result<T, String> {
+        let range = format!("from 0x{:0digits$x} to 0x{most:0digits$x}, which has {} bits", 0, digits * 4);
+        let found = integer(value).ok_or_else(|| outside(value, &format!("a number {range}")))?;
+        let fits = Some(found).filter(|found| *found <= most).and_then(|found| T::try_from(found).ok());
+        fits.ok_or_else(|| format!("{found:#x} is not {range}"))
+    }
+
+    pub fn write<T: Copy + Into<u64>>(value: &T, digits: usize, _most: u64) -> String {
+        format!("0x{:0digits$x}", (*value).into())
+    }
+}
+
+/// A place on the bus, or none.
+pub(super) mod place {
+    use super::{DeValue, outside, quoted};
+    use wddm_types::PciAddress;
+
+    pub fn read(value: &DeValue<'_>) -> Result<Option<PciAddress>, String> {
+        let wanted = "a bus to ff, a device to 1f and a function to 7 in hexadecimal digits, as \"01:00.0\", or \"\"";
+        match value.as_str() {
+            Some("") => Ok(None),
+            text => text.and_then(|text| text.parse().ok()).map(Some).ok_or_else(|| outside(value, wanted)),
+        }
+    }
+
+    pub fn write(value: &Option<PciAddress>) -> String {
+        quoted(&value.map_or_else(String::new, |place| place.to_string()))
+    }
+}
+
 /// An amount of memory in a range.
 pub(super) mod bytes {
     use super::{DeValue, integer, outside};

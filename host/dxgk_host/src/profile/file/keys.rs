@@ -71,6 +71,8 @@ const VICTIMS: &[(&str, VictimPolicy)] = &[("idle", VictimPolicy::Idle), ("oldes
 const BUFFERS: &[(&str, DmaBuffers)] =
     &[("contiguous", DmaBuffers::Contiguous), ("aperture", DmaBuffers::Aperture), ("local", DmaBuffers::Local)];
 const SIGNALS: &[(&str, u32)] = &[("64", 64), ("32", 32)];
+/// `DXGKMDT_OPM_BUS_TYPE` without its flags (sync §2.10).
+const BUSES: &[(&str, u32)] = &[("other", 0), ("pci", 1), ("pci-x", 2), ("pci-express", 3), ("agp", 4)];
 const PAGES: &[(&str, u64)] = &[("4KiB", 4096), ("64KiB", 65536)];
 const DOORBELLS_MAX: u64 = softgpu_spec::doorbell::PAGES_MAX as u64;
 const DISPLAYS_MAX: u64 = softgpu_spec::display::DISPLAYS_MAX as u64;
@@ -82,6 +84,14 @@ keys! {
     "call_ns": number(0, STEP_MAX) of profile.call_ns, "Virtual time: nanoseconds that a call costs its caller.";
     "io_coherent": switch() of profile.io_coherent, "The GPU snoops the CPU's caches; else software maintains them.";
     "plays_caches": switch() of profile.plays_caches, "The host plays the CPU's caches although they are snooped: what is not marked as snooped is seen stale.";
+
+    "pci.vendor": id(4, 0xfffe) of profile.pci.vendor, "What the bus says of the device: its maker. This number is no maker's; 0xffff is no device.";
+    "pci.device": id(4, 0xffff) of profile.pci.device, "The maker's number of the device.";
+    "pci.subsystem_vendor": id(4, 0xffff) of profile.pci.subsystem_vendor, "The maker of the board.";
+    "pci.subsystem": id(4, 0xffff) of profile.pci.subsystem, "That maker's number of the board.";
+    "pci.revision": id(2, 0xff) of profile.pci.revision, "The revision of the device.";
+    "pci.bus_type": word(BUSES) of profile.pci.bus_type, "The kind of the bus that programs are told.";
+    "pci.address": place() of profile.pci_address, "Bus, device and function in hexadecimal digits, as \"01:00.0\"; \"\": the next free device of bus 0.";
 
     "memory.layout": word(LAYOUTS) of layout, "The segments: memory and an aperture, two memories (the second a quarter) and an aperture, memory and two apertures, an aperture alone, or memory alone.";
     "memory.vram": bytes(4096, MEMORY_MAX) of profile.vram_bytes, "Video memory, unless the command line says otherwise.";

@@ -48,8 +48,14 @@ fn every_name_reaches_its_field() {
             "\"aperture\"",
             "\"2.9\"",
             "\"other\"",
+            "\"1f:02.7\"",
+            "0x09",
+            "0x0009",
         ];
-        let taken = others.iter().filter(|other| **other != before).find_map(|other| {
+        // What is written with so many hexadecimal digits is read with them.
+        let digits = |text: &str| if text.starts_with("0x") { text.len() } else { 0 };
+        let differs = |other: &&&str| **other != before && digits(other) == digits(&before);
+        let taken = others.iter().filter(differs).find_map(|other| {
             let value = DeValue::parse(other).expect("a value");
             (key.read)(&mut draft, value.get_ref()).ok().map(|()| other)
         });
@@ -101,6 +107,13 @@ fn a_wrong_value_is_refused_at_its_line_with_what_there_is() {
         ("name = \"x\"\nname = \"y\"\n", 2, 1, "duplicate key"),
         ("name = \n", 1, 8, "string"),
         ("wddm = \"3.2\"\n", 1, 1, "the adapter has no name"),
+        ("name = \"x\"\n[pci]\nvendor = 0xffff\n", 3, 1, "pci.vendor: 0xffff is not from 0x0000 to 0xfffe"),
+        ("name = \"x\"\npci.subsystem = 65536\n", 2, 5, "0x10000 is not from 0x0000 to 0xffff, which has 16 bits"),
+        ("name = \"x\"\npci.revision = 256\n", 2, 5, "0x100 is not from 0x00 to 0xff, which has 8 bits"),
+        ("name = \"x\"\npci.device = \"2684\"\n", 2, 5, "it cannot be \"2684\"; give a number from 0x0000"),
+        ("name = \"x\"\npci.address = \"01:20.0\"\n", 2, 5, "it cannot be \"01:20.0\"; give a bus to ff"),
+        ("name = \"x\"\npci.bus_type = \"usb\"\n", 2, 5, "\"pci-express\""),
+        ("name = \"x\"\n[pci]\nslot = 1\n", 3, 1, "there is no pci.slot; there are pci.vendor"),
         ("name = \"x\"\nengines.doorbells = -1\n", 2, 9, "it cannot be -1; give a number from 0 to"),
     ] {
         let error = wrong(text);
