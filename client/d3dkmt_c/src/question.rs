@@ -19,8 +19,7 @@ pub fn query_adapter_info(caller: &Caller<'_>, arguments: &D3DKMT_QUERYADAPTERIN
     match Type {
         KMTQAITYPE_GETSEGMENTSIZE => put(caller, data.cast(), size, segment_sizes(&info)),
         KMTQAITYPE_GETSEGMENTGROUPSIZE => {
-            let asked: D3DKMT_SEGMENTGROUPSIZEINFO = take(caller, data.cast(), size)?;
-            one_physical_adapter(asked.PhysicalAdapterIndex)?;
+            of_the_one::<D3DKMT_SEGMENTGROUPSIZEINFO>(caller, data.cast(), size, |asked| asked.PhysicalAdapterIndex)?;
             put(caller, data.cast(), size, group_sizes(&info))
         }
         KMTQAITYPE_ADAPTERTYPE | KMTQAITYPE_ADAPTERTYPE_RENDER => put(caller, data.cast(), size, adapter_type(&info)),
@@ -33,8 +32,7 @@ pub fn query_adapter_info(caller: &Caller<'_>, arguments: &D3DKMT_QUERYADAPTERIN
         KMTQAITYPE_PHYSICALADAPTERCOUNT => put(caller, data.cast(), size, D3DKMT_PHYSICAL_ADAPTER_COUNT { Count: 1 }),
         KMTQAITYPE_ADAPTERADDRESS | KMTQAITYPE_ADAPTERADDRESS_RENDER => put(caller, data.cast(), size, address(&info)),
         KMTQAITYPE_PHYSICALADAPTERDEVICEIDS => {
-            let asked: D3DKMT_QUERY_DEVICE_IDS = take(caller, data.cast(), size)?;
-            one_physical_adapter(asked.PhysicalAdapterIndex)?;
+            of_the_one::<D3DKMT_QUERY_DEVICE_IDS>(caller, data.cast(), size, |asked| asked.PhysicalAdapterIndex)?;
             put(caller, data.cast(), size, device_ids(&info))
         }
         KMTQAITYPE_NODEMETADATA => {
@@ -46,13 +44,11 @@ pub fn query_adapter_info(caller: &Caller<'_>, arguments: &D3DKMT_QUERYADAPTERIN
             put(caller, data.cast(), size, node_perf_data(&info, &asked)?)
         }
         KMTQAITYPE_ADAPTERPERFDATA => {
-            let asked: D3DKMT_ADAPTER_PERFDATA = take(caller, data.cast(), size)?;
-            one_physical_adapter(asked.PhysicalAdapterIndex)?;
+            of_the_one::<D3DKMT_ADAPTER_PERFDATA>(caller, data.cast(), size, |asked| asked.PhysicalAdapterIndex)?;
             put(caller, data.cast(), size, adapter_perf_data(caller, info.luid)?)
         }
         KMTQAITYPE_ADAPTERPERFDATA_CAPS => {
-            let asked: D3DKMT_ADAPTER_PERFDATACAPS = take(caller, data.cast(), size)?;
-            one_physical_adapter(asked.PhysicalAdapterIndex)?;
+            of_the_one::<D3DKMT_ADAPTER_PERFDATACAPS>(caller, data.cast(), size, |asked| asked.PhysicalAdapterIndex)?;
             // Most of nothing that a driver reports.
             put(caller, data.cast(), size, D3DKMT_ADAPTER_PERFDATACAPS::zeroed())
         }
@@ -76,8 +72,7 @@ pub fn query_adapter_info(caller: &Caller<'_>, arguments: &D3DKMT_QUERYADAPTERIN
             put(caller, data.cast(), size, D3DKMT_VIRTUALADDRESSINFO { Value: supported })
         }
         KMTQAITYPE_QUERY_GPUMMU_CAPS => {
-            let asked: D3DKMT_QUERY_GPUMMU_CAPS = take(caller, data.cast(), size)?;
-            one_physical_adapter(asked.PhysicalAdapterIndex)?;
+            of_the_one::<D3DKMT_QUERY_GPUMMU_CAPS>(caller, data.cast(), size, |asked| asked.PhysicalAdapterIndex)?;
             put(caller, data.cast(), size, gpu_mmu_caps(&info)?)
         }
         // A driver is there as long as its adapter is.
@@ -120,6 +115,11 @@ fn take<T: Copy>(caller: &Caller<'_>, data: *mut T, size: u32) -> Result<T, Refu
     sized::<T>(size)?;
     let given = caller.array(data.cast_const(), 1)?;
     Ok(given[0])
+}
+
+/// Reads the number of the physical adapter that a question is about: an adapter has one.
+fn of_the_one<T: Copy>(caller: &Caller<'_>, data: *mut T, size: u32, number: fn(&T) -> u32) -> Result<(), Refusal> {
+    one_physical_adapter(number(&take(caller, data, size)?))
 }
 
 fn sized<T>(size: u32) -> Result<(), Refusal> {
@@ -364,34 +364,4 @@ fn wide<const ROOM: usize>(text: &str) -> [WCHAR; ROOM] {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_displays_are_counted_from_one() {
-        let number = |text: &str| display_number(&wide::<32>(text));
-        assert_eq!(number(r"\\.\DISPLAY1"), Some(1));
-        assert_eq!(number(r"\\.\DISPLAY12"), Some(12));
-        for wrong in
-            ["", r"\\.\DISPLAY", r"\\.\DISPLAY0", r"\\.\DISPLAY01", r"\\.\DISPLAY+1", "DISPLAY1", r"\\.\DISPLAY1x"]
-        {
-            assert_eq!(number(wrong), None, "{wrong}");
-        }
-        assert_eq!(display_number(&[WCHAR::from(b'x'); 32]), None, "it never ends");
-    }
-
-    #[test]
-    fn a_name_is_cut_before_its_room_ends() {
-        assert_eq!(wide::<4>("abcdef"), [97, 98, 99, 0]);
-        assert_eq!(wide::<4>("ab"), [97, 98, 0, 0]);
-    }
-
-    #[test]
-    fn each_interface_has_its_version() {
-        let version = |ddi_version| driver_version(&AdapterInfo { ddi_version, ..AdapterInfo::default() });
-        assert_eq!(version(0x1052), Ok(KMT_DRIVERVERSION_WDDM_1_0));
-        assert_eq!(version(0xe003), Ok(KMT_DRIVERVERSION_WDDM_2_9));
-        assert_eq!(version(0x1_1008), Ok(KMT_DRIVERVERSION_WDDM_3_2));
-        assert_eq!(version(0x8001).map_err(|refusal| refusal.status), Err(NtStatus::NOT_SUPPORTED));
-    }
-}
+mod tests;

@@ -208,8 +208,7 @@ pub struct AdapterInfo {
     pub monitored_fence_signals: Vec<MonitoredFenceSignal>,
     /// Feature USER_MODE_SUBMISSION is on.
     pub user_mode_submission: bool,
-    /// How finely packets can be preempted, as `D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY` and its like for compute; 0: not at all
-    /// (sync §4.3).
+    /// How finely packets can be preempted, as `D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY` and for compute; 0: not at all (sync §4.3).
     pub preemption: (u32, u32),
     /// The GPU snoops the CPU's caches: InvalidateCache has nothing to do (memory §6.7).
     pub io_coherent: bool,

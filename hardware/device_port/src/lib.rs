@@ -128,6 +128,11 @@ pub trait Probe: Send + Sync {
     /// At device time `at_ns` this happened.
     fn observe(&self, at_ns: u64, what: Observation);
 
+    /// Whether it looks from power-on, or when it is asked to. Asked once.
+    fn looks_at_once(&self) -> bool {
+        true
+    }
+
     /// Whether the analyser is a test bench that gives each unit of the device a store buffer: a word that others wait for is stored there
     /// first, and is in memory when the unit puts its next barrier, or long after. Asked once. Without it the order of stores is the
     /// computer's, which in virtual time, on one thread, shows no barrier that is missing.

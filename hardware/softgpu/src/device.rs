@@ -99,7 +99,7 @@ impl SoftGpu {
             bands: Mutex::default(),
             log_registers: LogRegisters::default(),
             order: Order::new(probe.as_ref()),
-            probed: AtomicBool::new(probe.is_some()),
+            probed: AtomicBool::new(probe.as_ref().is_some_and(|probe| probe.looks_at_once())),
             probe,
         }))
     }
@@ -136,7 +136,7 @@ impl SoftGpu {
         self.bus.seen_by_cpu(bus)
     }
 
-    /// Has the probe look from the engines' next commands on, or no more; at first it looks. One that does not look costs nothing: the
+    /// Has the probe look from the engines' next commands on, or no more. One that does not look costs nothing: the
     /// device then executes signals that stand one behind the other in one piece.
     pub fn set_probed(&self, looks: bool) {
         self.probed.store(looks, Ordering::Relaxed);

@@ -224,6 +224,10 @@ impl Probe for Clip {
         }
     }
 
+    fn looks_at_once(&self) -> bool {
+        self.rest.as_ref().is_some_and(|rest| rest.looks_at_once())
+    }
+
     fn buffers_stores(&self) -> bool {
         self.rest.as_ref().is_some_and(|rest| rest.buffers_stores())
     }

@@ -143,10 +143,8 @@ impl Measured {
             arenas: Arc::clone(shared.arenas),
             lends_local: shared.data == DataMode::Stored && local.lends_content(),
         };
-        let probed = setup.probe.is_some();
         let probe = shared.commands.before(index, setup.probe);
         let device = SoftGpu::with_local(config, local, Arc::clone(&system), pin, Some(probe))?;
-        device.set_probed(probed);
         let iommu = driver.uses_cpu_addresses().then(Iommu::new);
         if let Some(iommu) = &iommu {
             let weak = Arc::downgrade(&device);
@@ -164,12 +162,11 @@ impl Measured {
             Some(wrap) => wrap(miniport),
             None => miniport,
         };
-        let pci = PciFunction { address: place, ..profile.pci };
         let kernel_pages = KERNEL_BYTES / PAGE_BYTES;
         let adapter = AdapterConfig {
             name: profile.name.to_owned(),
             luid: luid(index),
-            pci,
+            pci: PciFunction { address: place, ..profile.pci },
             kernel_pages: PageRun { first: first_page, count: Pages(kernel_pages) },
             system_pages: PageRun { first: first_page + kernel_pages, count: Pages(system_bytes / PAGE_BYTES) },
             page_table_reserve: Pages(page_table_bytes / PAGE_BYTES),
