@@ -10,7 +10,9 @@
 //!   there do descriptors go out; the way back says that a change of a mapping holds, or that a doorbell was rung whose engine sleeps.
 //!
 //! A response says how far the stream was when the kernel made it; the asking thread goes on when the process has heard that much. So an
-//! answer never names memory that the process does not have yet.
+//! answer never names memory that the process does not have yet. The last messages before a response, if the call itself caused them and
+//! no descriptor goes with them, come with the response: the asking thread carries them out, and no other thread has to wake. Every
+//! message on the stream says how many came before it, so that all are carried out in their order whichever way they came.
 //!
 //! [`Packets`] and the messages are public because the daemon needs them, too; a process needs [`SocketLink`] alone.
 
@@ -23,7 +25,7 @@ mod packets;
 
 pub use link::{ConnectError, SocketLink};
 pub use message::{
-    Asked, CALLS_MAX, FileOf, Hello, PieceOf, Placed, Push, QUEUED_MAX, Request, Response, Said, Told, VERSION,
+    Asked, CALLS_MAX, FileOf, Hello, PieceOf, Placed, Push, Pushed, QUEUED_MAX, Request, Response, Said, Told, VERSION,
 };
 pub use packet::{FILES_MAX, PacketError};
 pub use packets::{MESSAGE_MAX, Packets};

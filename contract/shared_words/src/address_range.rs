@@ -12,7 +12,7 @@
 
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
@@ -25,6 +25,8 @@ pub struct AddressRange {
     base: NonNull<u8>,
     bytes: u64,
     faults: Faults,
+    /// Pages of memory files are in it, in whole or in part.
+    shows: AtomicBool,
 }
 
 // SAFETY: the range belongs to this value and is mapped as long as it lives; every access is a raw copy or an atomic.
@@ -46,7 +48,24 @@ impl AddressRange {
         let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), length, WRITABLE, MapFlags::PRIVATE | NO_RESERVE) };
         let base = mapped.map_err(|source| MemoryError { bytes, source })?;
         let base = NonNull::new(base.cast::<u8>()).expect("a mapping is never at address 0");
-        Ok(AddressRange { base, bytes, faults })
+        Ok(AddressRange { base, bytes, faults, shows: AtomicBool::new(false) })
+    }
+
+    /// The same, and it shows these parts of memory files from the beginning.
+    ///
+    /// # Errors
+    /// As of [`AddressRange::reserve`] and [`AddressRange::show`].
+    ///
+    /// # Panics
+    /// As [`AddressRange::show`].
+    pub fn showing<'a>(
+        bytes: u64,
+        parts: impl Iterator<Item = (&'a Memory, u64, u64)>,
+    ) -> Result<AddressRange, MemoryError> {
+        let range = AddressRange::reserve(bytes)?;
+        // No other party knows the addresses yet: no store into them is held.
+        range.map(parts)?;
+        Ok(range)
     }
 
     /// Size in bytes.
@@ -76,6 +95,14 @@ impl AddressRange {
     /// # Panics
     /// When the parts are not whole pages of memory files, or do not cover the range exactly.
     pub fn show<'a>(&self, parts: impl Iterator<Item = (&'a Memory, u64, u64)>) -> Result<(), MemoryError> {
+        self.map(parts)?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Maps these parts, and wakes no thread.
+    fn map<'a>(&self, parts: impl Iterator<Item = (&'a Memory, u64, u64)>) -> Result<(), MemoryError> {
+        self.shows.store(true, Ordering::Relaxed);
         let mut at = 0;
         for (memory, offset, bytes) in parts {
             assert!(memory.contains(offset, bytes) && at + bytes <= self.bytes, "parts lie in memory and in the range");
@@ -96,7 +123,6 @@ impl AddressRange {
             }
         }
         assert_eq!(at, self.bytes, "the parts cover the range");
-        self.wake();
         Ok(())
     }
 
@@ -118,6 +144,7 @@ impl AddressRange {
             )
         };
         mapped.expect("one mapping in place of others");
+        self.shows.store(false, Ordering::Relaxed);
         self.wake();
     }
 
@@ -182,7 +209,10 @@ impl AddressRange {
 
 impl Drop for AddressRange {
     fn drop(&mut self) {
-        self.end();
+        // A store of the program by a pointer that it kept may be held still.
+        if *self.shows.get_mut() {
+            self.end();
+        }
         // SAFETY: the range is this value's, and nothing can refer to it any more.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes as usize) };
     }
@@ -206,7 +236,6 @@ mod tests {
     use super::*;
     use crate::racers::Racers;
     use std::sync::Arc;
-    use std::sync::atomic::Ordering;
 
     // spec: memory §6.3
     // seed: M38

@@ -282,7 +282,7 @@ impl Host {
     pub fn call(&self, process: ProcessId, call: Call) -> Result<Reply, Refusal> {
         match self.begin_call(process, call) {
             Ok(result) => result,
-            Err(pending) => self.finish(Some(process), pending),
+            Err(pending) => self.finish_call(process, pending),
         }
     }
 

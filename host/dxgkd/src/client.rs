@@ -270,9 +270,19 @@ impl Client {
         self.speaker.stream.placed(placed);
     }
 
-    /// How many messages its stream has had.
-    pub fn pushed(&self) -> u64 {
-        self.speaker.stream.pushed()
+    /// The calling thread makes calls of this client from now on, and sends their responses.
+    pub fn serves_here(&self) {
+        self.speaker.stream.serves_here();
+    }
+
+    /// How many messages there have been for it; and the last of them, if they are to go `with` the response that says so.
+    pub fn pushed(&self, with: bool) -> (u64, Vec<Push>) {
+        self.speaker.stream.pushed(with)
+    }
+
+    /// No response follows soon: messages that waited for one go on the stream.
+    pub fn let_pushes_go(&self) {
+        self.speaker.stream.let_go();
     }
 
     /// Sends the pages of the words that an answer names ahead of the answer.

@@ -254,7 +254,7 @@ impl Shared {
                 }
                 // Asked of the operating system, which knows the process by the connection: nothing that the process says.
                 brought.name = (self.names)(peer.pid).unwrap_or_default();
-                let told = Told { pushed: 0, response: Response::Done };
+                let told = Told { pushed: 0, pushes: Vec::new(), response: Response::Done };
                 if connection.send(&encode(&told, Vec::new()), &[]).is_err() {
                     return;
                 }
@@ -310,7 +310,7 @@ fn hello(connection: &Packets) -> Result<Brought, String> {
 
 fn refuse(connection: &Packets, peer: Peer, reason: String) {
     tracing::warn!(pid = peer.pid, uid = peer.uid, reason, "a client is refused");
-    let told = Told { pushed: 0, response: Response::Refused(reason) };
+    let told = Told { pushed: 0, pushes: Vec::new(), response: Response::Refused(reason) };
     // It may have gone already.
     let _ = connection.send(&encode(&told, Vec::new()), &[]);
 }

@@ -3,7 +3,7 @@
 //! where they are, is not asked to hold them.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -15,8 +15,8 @@ use dxgkd::{Daemon, Limits, ProcessLimits};
 use kmt_calls::wire::{decode, encode};
 use kmt_calls::{Call, DoorbellAddress, LockCall, MappingId, Notification, QueuedFence, Refusal, Reply};
 use kmt_link::socket::{
-    Asked, FILES_MAX, FileOf, Hello, MESSAGE_MAX, Packets, PieceOf, Placed, Push, Request, Response, Said, SocketLink,
-    Told,
+    Asked, FILES_MAX, FileOf, Hello, MESSAGE_MAX, PacketError, Packets, PieceOf, Placed, Push, Pushed, Request,
+    Response, Said, SocketLink, Told,
 };
 use kmt_link::{CpuMapping, DoorbellPage, Link, OwnCommands, WritableWord};
 use shared_words::{AddressRange, Memory, ReadOnlyWord, StoresElsewhere};
@@ -56,6 +56,16 @@ struct Deaf {
     host: Arc<Host>,
     /// The places of mappings that its next request names.
     placed: Mutex<Vec<Placed>>,
+    came: Mutex<Came>,
+}
+
+/// Messages of the daemon that have come, on the stream or with a response.
+#[derive(Default)]
+struct Came {
+    /// How many the test has heard.
+    next: u64,
+    /// Those that it has not.
+    early: BTreeMap<u64, (Push, Vec<OwnedFd>)>,
 }
 
 impl Deaf {
@@ -75,7 +85,7 @@ impl Deaf {
         lane.send(&encode(&Hello::OURS, Vec::new()), &files).expect("it listens");
         lane.receive(MESSAGE_MAX, 0).expect("it is a client");
         let (lane, host) = (Mutex::new(lane), Arc::clone(&served.host));
-        Arc::new(Deaf { lane, stream, host, placed: Mutex::default() })
+        Arc::new(Deaf { lane, stream, host, placed: Mutex::default(), came: Mutex::default() })
     }
 
     /// The next message of the daemon; `None`: the daemon has ended the client.
@@ -84,8 +94,25 @@ impl Deaf {
     }
 
     fn hear_with_files(&self) -> Option<(Push, Vec<OwnedFd>)> {
-        let (bytes, files) = self.stream.receive(MESSAGE_MAX, FILES_MAX).ok()?;
-        Some((decode(&bytes).expect("a message of the daemon"), files))
+        loop {
+            {
+                let mut came = self.came.lock().expect("no panic");
+                let next = came.next;
+                if let Some(message) = came.early.remove(&next) {
+                    came.next += 1;
+                    return Some(message);
+                }
+            }
+            let patience = Duration::from_millis(5);
+            match self.stream.receive_patiently(patience, MESSAGE_MAX, FILES_MAX) {
+                Ok((bytes, files)) => {
+                    let Pushed { before, push } = decode(&bytes).expect("a message of the daemon");
+                    self.came.lock().expect("no panic").early.insert(before, (push, files));
+                }
+                Err(PacketError::System(rustix::io::Errno::AGAIN)) => {}
+                Err(_) => return None,
+            }
+        }
     }
 }
 
@@ -101,7 +128,11 @@ impl Link for Deaf {
         let asked = Asked { placed, ..Asked::only(Request::Call(call)) };
         lane.send(&encode(&asked, Vec::new()), &[]).map_err(|_| gone())?;
         let (bytes, _) = lane.receive(MESSAGE_MAX, 0).map_err(|_| gone())?;
-        match decode::<Told>(&bytes).expect("a response").response {
+        let Told { pushed, pushes, response } = decode(&bytes).expect("a response");
+        let first = pushed - pushes.len() as u64;
+        let numbered = (first..).zip(pushes).map(|(before, push)| (before, (push, Vec::new())));
+        self.came.lock().expect("no panic").early.extend(numbered);
+        match response {
             Response::Answer(result) => result,
             other => panic!("{other:?}"),
         }

@@ -8,9 +8,9 @@
 //! | `held` | bytes of memory that the kernel holds for each allocation, and a daemon beyond that |
 //! | `video` | a lock of much video memory, against the copies that it consists of |
 //!
-//! Client and daemon are in one program in all but `held`; each daemon has a kernel of its own.
+//! Client and daemon are in one program in all but `churn` and `held`; each daemon has a kernel of its own.
 
-mod churn;
+pub(crate) mod churn;
 pub(crate) mod held;
 mod live;
 mod video;
@@ -28,7 +28,10 @@ use crate::report::{BenchError, Row};
 
 /// All rows.
 pub(crate) fn rows(program: Option<Program<'_>>, batches: usize, smoke: bool) -> Result<Vec<Row>, BenchError> {
-    let mut rows = vec![churn::row(batches, smoke)?];
+    let mut rows = vec![match program {
+        Some(program) => churn::row(program, batches, smoke)?,
+        None => Row::absent("an allocation's life over a socket", "needs a program that plays its daemon"),
+    }];
     rows.extend(live::rows(batches, smoke)?);
     rows.extend(match program {
         Some(program) => held::rows(program, smoke)?,

@@ -109,6 +109,7 @@ pub fn play(words: &[String]) -> Result<(), BenchError> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let played = match words[..] {
         ["replay", socket, seed, steps] => daemon::play(&measure, socket.as_ref(), seed, steps),
+        ["daemon"] => arenas::churn::play(&measure),
         ["holder", way, most] => arenas::held::play(&measure, way, most),
         ["instructions"] => growth::instructions::play(&measure),
         ["worker", socket] => neighbour::play_worker(&measure, socket.as_ref()),

@@ -1,5 +1,5 @@
-//! The messages that a process hears on its stream, and the changes of its memory that follow: one thread carries them out in order, and
-//! tells the kernel when a change of a mapping holds.
+//! The messages that a process hears on its stream and with responses, and the changes of its memory that follow: the threads that hear
+//! them carry them out in order, and tell the kernel when a change of a mapping holds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use kmt_calls::{DoorbellAddress, MappingId, Notification};
 use shared_words::{AddressRange, Memory, ReadOnlyMemory};
 use wddm_types::PAGE_BYTES;
 
-use super::message::{FileOf, PieceOf, Placed, Push, Said};
+use super::message::{FileOf, PieceOf, Placed, Push, Pushed, Said};
 use super::packet::{FILES_MAX, PacketError};
 use super::packets::{MESSAGE_MAX, Packets};
 use crate::{CpuMapping, DoorbellPage, NoAddresses, Piece, tell};
@@ -28,8 +28,10 @@ pub(super) struct Hearing {
 /// Under the lock.
 #[derive(Debug, Default)]
 struct Heard {
-    /// How many messages.
+    /// How many messages have been carried out.
     messages: u64,
+    /// Threads that wait for a change: without one nothing is to be woken.
+    waiting: u64,
     /// The stream has ended.
     ended: bool,
     /// Why this process ended the stream itself. None: its kernel did.
@@ -69,6 +71,24 @@ impl Hearing {
     /// Waits until so many messages have been heard; false: no more come.
     pub fn up_to(&self, messages: u64) -> bool {
         self.wait_while(|heard| heard.messages < messages && !heard.ended).messages >= messages
+    }
+
+    /// Carries out the messages that came with a response: the last of the first `pushed`. Waits until the stream has brought those before.
+    ///
+    /// # Errors
+    /// The stream has ended, or one of them is malformed, which ends it.
+    pub fn with_response(&self, pushes: Vec<Push>, pushed: u64, stream: &Arc<Packets>) -> Result<(), PacketError> {
+        let count = pushes.len() as u64;
+        let before = pushed.checked_sub(count).ok_or(PacketError::Malformed("more messages than there have been"));
+        let carried = before.and_then(|before| {
+            let mut numbered = pushes.into_iter().zip(before..);
+            numbered.try_for_each(|(push, before)| self.in_order(Pushed { before, push }, Vec::new(), stream))
+        });
+        if let Err(why) = &carried {
+            self.end(why);
+            stream.close();
+        }
+        carried
     }
 
     /// The error of a call of this process: a stream that this process ended itself says why, in place of `Closed`.
@@ -114,7 +134,34 @@ impl Hearing {
     }
 
     fn wait_while(&self, condition: impl Fn(&Heard) -> bool) -> MutexGuard<'_, Heard> {
-        self.changed.wait_while(self.heard(), |heard| condition(heard)).unwrap_or_else(PoisonError::into_inner)
+        let mut heard = self.heard();
+        while condition(&heard) {
+            heard.waiting += 1;
+            heard = self.changed.wait(heard).unwrap_or_else(PoisonError::into_inner);
+            heard.waiting -= 1;
+        }
+        heard
+    }
+
+    /// Carries a message out when all before it have been, and tells the kernel if it waits to know.
+    fn in_order(&self, pushed: Pushed, files: Vec<OwnedFd>, stream: &Arc<Packets>) -> Result<(), PacketError> {
+        let Pushed { before, push } = pushed;
+        let heard = self.wait_while(|heard| heard.messages < before && !heard.ended);
+        match heard.messages.cmp(&before) {
+            std::cmp::Ordering::Less => return Err(PacketError::Closed),
+            std::cmp::Ordering::Equal => {}
+            std::cmp::Ordering::Greater => return Err(PacketError::Malformed("a message that has been heard already")),
+        }
+        drop(heard);
+        if let Some(holds) = self.carry_out(push, files, stream)? {
+            stream.send(&encode(&Said::Holds(holds), Vec::new()), &[])?;
+        }
+        let mut heard = self.heard();
+        heard.messages += 1;
+        if heard.waiting > 0 {
+            self.changed.notify_all();
+        }
+        Ok(())
     }
 
     /// Carries one message out. Returns which mapping's change holds now, if the kernel waits to know.
@@ -189,9 +236,12 @@ impl Hearing {
         }
     }
 
-    fn end(&self, why: &PacketError) {
+    /// No more messages are carried out, for this reason. The first reason stands.
+    pub fn end(&self, why: &PacketError) {
         let mut heard = self.heard();
-        heard.ended = true;
+        if std::mem::replace(&mut heard.ended, true) {
+            return;
+        }
         heard.given_up = (!matches!(why, PacketError::Closed)).then(|| why.to_string());
         let held = std::mem::take(&mut heard.held);
         let others: Vec<_> = heard.mappings.values().cloned().collect();
@@ -210,20 +260,15 @@ pub(super) fn listen(stream: &Arc<Packets>, hearing: &Weak<Hearing>) {
         let message = stream.receive(MESSAGE_MAX, FILES_MAX);
         let Some(hearing) = hearing.upgrade() else { return };
         let heard = message.and_then(|(bytes, files)| {
-            let push = decode(&bytes)
+            let pushed = decode(&bytes)
                 .map_err(|_| PacketError::Malformed("it cannot be decoded; both programs must have one version"))?;
-            if let Some(holds) = hearing.carry_out(push, files, stream)? {
-                stream.send(&encode(&Said::Holds(holds), Vec::new()), &[])?;
-            }
-            Ok(())
+            hearing.in_order(pushed, files, stream)
         });
         if let Err(why) = heard {
             // The reason stands there before the lanes hear that the stream is closed.
             hearing.end(&why);
             return stream.close();
         }
-        hearing.heard().messages += 1;
-        hearing.changed.notify_all();
     }
 }
 
@@ -339,10 +384,8 @@ fn shown(size_bytes: u64, pieces: Vec<Piece>) -> CpuMapping {
     if !whole {
         return CpuMapping::new(size_bytes, pieces, None, NoAddresses::RowsBelowPages);
     }
-    let shown = AddressRange::reserve(size_bytes).and_then(|range| {
-        range.show(pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes)))?;
-        Ok(range)
-    });
+    let parts = || pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes));
+    let shown = AddressRange::showing(size_bytes, parts());
     match shown {
         Ok(range) => CpuMapping::at_addresses(size_bytes, range),
         Err(error) => CpuMapping::new(size_bytes, pieces, None, NoAddresses::System(error.to_string())),

@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
     use crate::socket::hearing::listen;
-    use crate::socket::message::{FileOf, PieceOf, Push};
+    use crate::socket::message::{FileOf, PieceOf, Push, Pushed};
 
     #[test]
     fn where_a_mapping_is_the_next_request_tells_and_no_other() {
@@ -129,13 +129,15 @@ mod tests {
         });
         let memory = Memory::reserve_file(PAGE_BYTES).expect("a page");
         let file = memory.lend(&[(0, PAGE_BYTES)], ClientAccess::ReadWrite).expect("its file");
-        for mapping in [1, 2].map(MappingId) {
+        for (mapping, before) in [(MappingId(1), 0), (MappingId(2), 1)] {
             let pieces = vec![PieceOf { file: FileOf::Message(0), offset: 0, bytes: PAGE_BYTES }];
             let files = vec![PAGE_BYTES];
             let shows = Push::Shows { mapping, size_bytes: PAGE_BYTES, files, pieces, complete: true };
-            theirs.send(&encode(&shows, Vec::new()), &[file.as_fd()]).expect("it hears");
+            let pushed = Pushed { before, push: shows };
+            theirs.send(&encode(&pushed, Vec::new()), &[file.as_fd()]).expect("it hears");
         }
-        theirs.send(&encode(&Push::Gone(MappingId(2)), Vec::new()), &[]).expect("it hears");
+        let gone = Pushed { before: 2, push: Push::Gone(MappingId(2)) };
+        theirs.send(&encode(&gone, Vec::new()), &[]).expect("it hears");
         assert!(hearing.up_to(3));
 
         let (lane, _) = Packets::pair().expect("two ends");

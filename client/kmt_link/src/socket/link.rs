@@ -121,11 +121,24 @@ impl SocketLink {
             Request::Now | Request::FencesQueued { .. } => self.lanes.ask_shortly(request),
             _ => self.lanes.ask(request, files),
         };
-        let heard = asked.and_then(|(told, file)| match self.hearing.up_to(told.pushed) {
-            true => Ok((told.response, file)),
-            false => Err(PacketError::Closed),
+        if let Err(why @ (PacketError::Malformed(_) | PacketError::Closed)) = &asked {
+            // Messages may have gone with that response: those on the stream wait for them.
+            self.give_up(why);
+        }
+        let heard = asked.and_then(|(told, file)| {
+            self.hearing.with_response(told.pushes, told.pushed, &self.stream)?;
+            match self.hearing.up_to(told.pushed) {
+                true => Ok((told.response, file)),
+                false => Err(PacketError::Closed),
+            }
         });
         heard.map_err(|error| self.hearing.blamed(error))
+    }
+
+    /// No more messages are heard.
+    fn give_up(&self, why: &PacketError) {
+        self.hearing.end(why);
+        self.stream.close();
     }
 }
 
@@ -318,7 +331,7 @@ impl Drop for SocketLink {
         if !self.lineage.is_here() {
             return;
         }
-        self.stream.close();
+        self.give_up(&PacketError::Closed);
         if let Some(listener) = self.listener.take() {
             // A panic there has been printed by its thread.
             let _ = listener.join();

@@ -120,8 +120,10 @@ pub enum Response {
 /// A response, and how far the stream was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
-    /// How many messages the kernel had for the stream when it answered.
+    /// How many messages the kernel had for the process when it answered.
     pub pushed: u64,
+    /// The last of them, which come with the response and not on the stream.
+    pub pushes: Vec<Push>,
     /// The response.
     pub response: Response,
 }
@@ -146,7 +148,16 @@ pub struct PieceOf {
     pub bytes: u64,
 }
 
-/// The kernel's message on the stream.
+/// A message on the stream, and its place among all that the kernel has for the process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pushed {
+    /// How many came before it. The process carries them out in order, those that come with responses too.
+    pub before: u64,
+    /// The message.
+    pub push: Push,
+}
+
+/// The kernel's message about memory and news of the process: on the stream, or with the response to the call that caused it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Push {
     /// An arena of the process, in the file that comes with this: pages of it are named later, for as long as the process lives.

@@ -69,6 +69,14 @@ impl Host {
         self.hold().wait_has_no_end(pending.0)
     }
 
+    /// Waits for the answer of a call that [`Host::begin_call`] left pending, as [`Host::call`] does.
+    ///
+    /// # Errors
+    /// As of [`Host::call`].
+    pub fn finish_call(&self, process: ProcessId, pending: Pending) -> Result<Reply, Refusal> {
+        self.finish(Some(process), pending)
+    }
+
     pub(super) fn finish(&self, process: Option<ProcessId>, pending: Pending) -> Result<Reply, Refusal> {
         let mut state = self.hold();
         let result = loop {

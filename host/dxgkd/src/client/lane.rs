@@ -13,6 +13,7 @@ use crate::client::Client;
 
 /// Serves a lane until the client goes or sends a malformed message.
 pub(crate) fn serve(client: &Arc<Client>, lane: &Packets) {
+    client.serves_here();
     loop {
         // The room is given back with the answer: until then the call may be as large as its bytes were.
         let mut room = client.message_room();
@@ -38,7 +39,8 @@ pub(crate) fn serve(client: &Arc<Client>, lane: &Packets) {
                 // The answer may name words and mappings whose messages the ended stream has dropped.
                 return Err(PacketError::Closed);
             }
-            let told = Told { pushed: client.pushed(), response };
+            let (pushed, pushes) = client.pushed(matches!(response, Response::Answer(_) | Response::Answers(_)));
+            let told = Told { pushed, pushes, response };
             let files: Vec<_> = file.iter().map(AsFd::as_fd).collect();
             lane.send(&encode(&told, Vec::new()), &files)
         });
@@ -64,7 +66,11 @@ fn make(client: &Client, call: Call) -> Result<Result<Reply, Refusal>, PacketErr
     if matches!(call, Call::Queue(QueueCall::CreateDoorbell { .. })) {
         client.will_ring();
     }
-    let result = client.host.call(client.process(), call);
+    let result = client.host.begin_call(client.process(), call).unwrap_or_else(|pending| {
+        // The client hears before the call sleeps.
+        client.let_pushes_go();
+        client.host.finish_call(client.process(), pending)
+    });
     match &result {
         Ok(reply) => client.lend_words(reply)?,
         Err(refusal) if refusal.blame == Blame::Quota => client.log_refusal(name, &refusal.reason),
@@ -102,6 +108,7 @@ fn answer(
         }
         Request::Post(call) => {
             let made = make(client, call);
+            client.let_pushes_go();
             client.posts.one_is_over();
             return made.map(|_| None);
         }

@@ -1,7 +1,9 @@
 //! The daemon's messages to a client, in order. The kernel pushes a message under its lock, where no thread may wait for a client: a message
 //! that the socket takes at once is sent at once; a thread of the client's own sends the rest, and also checks that the client answers in
-//! time. That thread holds the client's stores, too, where the client has lent the means: the operating system call may take long, while
+//! time. A message that a call of the client causes goes with the response to that call where it can (`with_response`). That thread holds the client's stores, too, where the client has lent the means: the operating system call may take long, while
 //! the client changes its mappings itself.
+
+mod with_response;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,11 +13,12 @@ use std::time::{Duration, Instant};
 use dxgk_host::FilePiece;
 use kmt_calls::MappingId;
 use kmt_calls::wire::encode;
-use kmt_link::socket::{FILES_MAX, FileOf, PacketError, Packets, PieceOf, Placed, Push, Said};
+use kmt_link::socket::{FILES_MAX, FileOf, PacketError, Packets, PieceOf, Placed, Push, Pushed, Said};
 use rustix::io::Errno;
 use shared_words::{ClientAccess, LentFile, LentPages, StoresElsewhere};
 use wddm_types::PAGE_BYTES;
 
+use self::with_response::WithResponse;
 use crate::client::mappings::{Mappings, Placement};
 use crate::limits::OfUser;
 use crate::limits::user::{Place, User};
@@ -29,7 +32,7 @@ enum Item {
 
 /// A message and the files that go with it.
 struct Message {
-    push: Push,
+    push: Pushed,
     files: Vec<FilePiece>,
     /// Among the messages that the clients of its user have not heard.
     _place: Place,
@@ -50,6 +53,7 @@ struct StreamState {
     /// How many messages there have been.
     pushed: u64,
     waiting: VecDeque<Item>,
+    with_response: WithResponse,
     /// The sending thread sleeps: the next message may be sent at once.
     idle: bool,
     /// When the sending thread next checks by itself whether the client has answered.
@@ -80,11 +84,6 @@ impl Stream {
         self.state().ended.is_some()
     }
 
-    /// How many messages there have been.
-    pub fn pushed(&self) -> u64 {
-        self.state().pushed
-    }
-
     /// Notes a message.
     pub fn push(&self, push: Push, files: Vec<FilePiece>) {
         self.push_locked(&mut self.state(), push, files);
@@ -98,25 +97,39 @@ impl Stream {
             Err(reason) => {
                 state.ended = Some(reason);
                 state.waiting.clear();
+                state.with_response.take();
                 // The thread that reads this client's answers sees the closed stream, and ends the client.
                 self.packets.close();
+                self.said.notify_one();
             }
             Ok(place) => {
+                let push = Pushed { before: state.pushed, push };
                 state.pushed += 1;
-                if state.idle && state.waiting.is_empty() && self.is_sent(&push, &files) {
-                    return;
+                let message = Message { push, files, _place: place };
+                let at_once = state.idle && state.waiting.is_empty();
+                let unkept = if at_once { state.with_response.keep(message) } else { Some(message) };
+                if let Some(message) = unkept {
+                    let kept = state.with_response.take();
+                    kept.into_iter().chain([message]).for_each(|message| self.send_or_queue(state, message));
                 }
-                state.waiting_files += files.len() as u64;
-                state.waiting.push_back(Item::Say(Message { push, files, _place: place }));
             }
         }
+    }
+
+    /// Sends a message now, or has the sending thread do it behind all that wait.
+    fn send_or_queue(&self, state: &mut StreamState, message: Message) {
+        if state.idle && state.waiting.is_empty() && self.is_sent(&message) {
+            return;
+        }
+        state.waiting_files += message.files.len() as u64;
+        state.waiting.push_back(Item::Say(message));
         self.said.notify_one();
     }
 
     /// Whether the client's socket has taken a message. Of one that has gone the thread that sends finds out.
-    fn is_sent(&self, push: &Push, files: &[FilePiece]) -> bool {
-        let files: Vec<_> = files.iter().map(|piece| piece.file.as_fd()).collect();
-        self.packets.send_at_once(&encode(push, Vec::new()), &files).unwrap_or(false)
+    fn is_sent(&self, message: &Message) -> bool {
+        let files: Vec<_> = message.files.iter().map(|piece| piece.file.as_fd()).collect();
+        self.packets.send_at_once(&encode(&message.push, Vec::new()), &files).unwrap_or(false)
     }
 
     /// A place for another message with so many files, or the limit that it would be over.

@@ -1,11 +1,15 @@
 //! The life of an allocation of 64 KiB in system memory: it is created, locked, written, unlocked and destroyed before the next one is. Over
-//! a socket its pages are lent to the client and taken back; in the kernel's program the client writes where they are. Called by `arenas`.
+//! a socket its pages are lent to the client and taken back, and the daemon is a process of its own; in the kernel's program the client
+//! writes where they are. Called by `arenas`.
 
+use std::path::Path;
 use std::time::Instant;
 
+use kmt_link::socket::SocketLink;
 use softgpu_umd::Gpu;
 
 use super::request;
+use crate::part_process::{Measure, PartProcess, Program};
 use crate::report::{BenchError, Goal, Row};
 use crate::served::Kernel;
 use crate::statistic::{median, median_ratio};
@@ -20,12 +24,11 @@ const SMOKE_LIVES: usize = 300;
 const VRAM_BYTES: u64 = 64 << 20;
 
 /// The row.
-pub(super) fn row(batches: usize, smoke: bool) -> Result<Row, BenchError> {
+pub(super) fn row(program: Program<'_>, batches: usize, smoke: bool) -> Result<Row, BenchError> {
     let lives = if smoke { SMOKE_LIVES } else { LIVES };
     let batches = batches.max(3);
     let batch = lives.div_ceil(batches);
-    let [there, here] = [true, false].map(Client::start);
-    let (there, here) = (there?, here?);
+    let (there, here) = (Client::of_daemon(program)?, Client::in_process()?);
     // The first lives make lanes and arenas, and touch memory.
     there.life_ns(batch)?;
     here.life_ns(batch)?;
@@ -48,17 +51,30 @@ pub(super) fn row(batches: usize, smoke: bool) -> Result<Row, BenchError> {
     })
 }
 
-/// A client, and the kernel that it has for itself.
+/// A client, and what keeps the kernel that it has for itself.
 struct Client {
     gpu: Gpu,
     // Behind what uses it.
-    _kernel: Kernel,
+    _kernel: Kept,
+}
+
+/// A kernel in this program, or a daemon.
+enum Kept {
+    _Here(Kernel),
+    _There(PartProcess),
 }
 
 impl Client {
-    fn start(served: bool) -> Result<Client, BenchError> {
-        let kernel = Kernel::start(VRAM_BYTES, served)?;
-        Ok(Client { gpu: Gpu::open(kernel.connect()?)?, _kernel: kernel })
+    fn in_process() -> Result<Client, BenchError> {
+        let kernel = Kernel::start(VRAM_BYTES, false)?;
+        Ok(Client { gpu: Gpu::open(kernel.connect()?)?, _kernel: Kept::_Here(kernel) })
+    }
+
+    fn of_daemon(program: Program<'_>) -> Result<Client, BenchError> {
+        let mut part = program.start(&["daemon"])?;
+        let socket = part.hear()?;
+        let link = SocketLink::connect(Path::new(&socket)).map_err(|error| BenchError::Device(error.to_string()))?;
+        Ok(Client { gpu: Gpu::open(link)?, _kernel: Kept::_There(part) })
     }
 
     /// Nanoseconds of a life, the mean of so many one after the other. A last call waits until the kernel has carried out the destructions,
@@ -74,4 +90,13 @@ impl Client {
         self.gpu.device().state()?;
         Ok(started.elapsed().as_nanos() as f64 / lives as f64)
     }
+}
+
+/// Plays a daemon until its measure has gone.
+pub(crate) fn play(measure: &Measure) -> Result<(), BenchError> {
+    let kernel = Kernel::start(VRAM_BYTES, true)?;
+    measure.say("ready")?;
+    measure.say(&kernel.path().expect("it is served").to_string_lossy())?;
+    while measure.next()?.is_some() {}
+    Ok(())
 }

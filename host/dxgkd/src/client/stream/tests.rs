@@ -79,13 +79,14 @@ fn a_client_that_reads_slowly_reads_all_in_order() {
             mappings.clone().for_each(|mapping| stream.push(Push::Gone(MappingId(mapping)), Vec::new()));
             for mapping in mappings {
                 let (bytes, _) = client.receive(64, 0).expect("a message");
-                assert_eq!(kmt_calls::wire::decode::<Push>(&bytes).ok(), Some(Push::Gone(MappingId(mapping))));
+                let expected = Pushed { before: mapping, push: Push::Gone(MappingId(mapping)) };
+                assert_eq!(kmt_calls::wire::decode::<Pushed>(&bytes).ok(), Some(expected));
             }
         }
         stream.end("over");
         assert_eq!(sends.join().expect("no panic"), "over");
     });
-    assert_eq!(stream.pushed(), 20_000);
+    assert_eq!(stream.pushed(true).0, 20_000);
 }
 
 #[test]
@@ -94,7 +95,7 @@ fn who_leaves_too_much_unheard_is_ended_and_nothing_more_is_kept_for_it() {
     for mapping in 0..4 {
         stream.push(Push::Gone(MappingId(mapping)), Vec::new());
     }
-    assert_eq!(stream.pushed(), 3);
+    assert_eq!(stream.pushed(true).0, 3);
     assert!(stream.has_ended() && stream.state().waiting.is_empty());
     assert!(
         stream
@@ -188,9 +189,9 @@ fn stores_of_a_client_are_held_without_asking_it() {
         stream.push_gone(mapping);
         // The client hears that the mapping shows something and that it is gone; the daemon did not ask it to hold its stores between.
         let told = [(); 2].map(|()| hears.receive(1 << 12, 0).expect("a message").0);
-        assert!(matches!(kmt_calls::wire::decode(&told[0]), Ok(Push::Shows { .. })));
-        assert!(matches!(kmt_calls::wire::decode(&told[1]), Ok(Push::Gone(_))));
-        assert_eq!(stream.pushed(), 2);
+        assert!(matches!(kmt_calls::wire::decode(&told[0]), Ok(Pushed { before: 0, push: Push::Shows { .. } })));
+        assert!(matches!(kmt_calls::wire::decode(&told[1]), Ok(Pushed { before: 1, push: Push::Gone(_) })));
+        assert_eq!(stream.pushed(true).0, 2);
         stream.end("over");
     });
 }
