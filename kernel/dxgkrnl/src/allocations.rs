@@ -34,7 +34,7 @@ use dying::DyingGroups;
 
 use crate::number::{AllocationNumber, DeviceNumber, ResourceBodyNumber, ResourceNumber};
 pub use binding::{Allocation, Instance, InstanceName, Renaming, Resource};
-pub use body::{Body, ResourceBody};
+pub use body::{Body, BodyRare, ResourceBody};
 pub use dying::{DestructionNumber, Dying};
 pub use end::Gone;
 
@@ -45,7 +45,7 @@ pub struct Allocations {
     bindings: Store<AllocationNumber, Allocation>,
     /// The same by the memory behind them.
     living: BTreeSet<(AllocationId, AllocationNumber)>,
-    /// The number under which the moves of an instance are told: the first binding's.
+    /// The number under which the moves of an instance without a body are told: one that is not the current one, or that has ended.
     numbers: BTreeMap<AllocationId, AllocationNumber>,
     bodies: BTreeMap<AllocationId, Body>,
     of_devices: BTreeMap<DeviceNumber, OfDevice>,
@@ -107,7 +107,8 @@ impl Allocations {
 
     /// The number under which an instance is told of, as it stands in events; 0 for memory that is no allocation's.
     pub fn told_as(&self, id: AllocationId) -> u64 {
-        self.numbers.get(&id).map_or(0, |number| number.raw())
+        let told = self.bodies.get(&id).map(|body| body.told_as);
+        told.or_else(|| self.numbers.get(&id).copied()).map_or(0, |number| number.raw())
     }
 
     /// A device's resource.

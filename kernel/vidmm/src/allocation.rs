@@ -10,8 +10,8 @@ pub(crate) use book::Allocations;
 pub use check::Origin;
 pub(crate) use check::{SYSTEM_COPY, Terms, VISIBLE, check};
 pub(crate) use locks::{Displayed, Locks};
-pub(crate) use offer::Offer;
 pub use offer::OfferPriority;
+pub(crate) use offer::{Offer, Offers};
 
 use std::collections::BTreeSet;
 
@@ -26,6 +26,7 @@ use crate::operation::HeldRange;
 use crate::operation::Operation;
 use crate::rank::VictimEntry;
 use crate::segment::Segment;
+use crate::seldom::Seldom;
 use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::unique::UniqueProtections;
 
@@ -138,10 +139,7 @@ pub(crate) struct Allocation<F> {
     pub standing: Option<VictimEntry>,
     /// Displays and queued updates that need it where it is.
     pub pins: u32,
-    /// An offer that counts: its content may go.
-    offer: Option<Offer>,
-    /// An offer that counts when the device that made it has had its turn: what it queued before needs the content.
-    offer_due: Option<Offer>,
+    offers: Seldom<Offers>,
     /// The group in which its bytes count for the processes that list it.
     pub charged: Option<SegmentGroup>,
     /// Last uses that no work has waited for yet.
@@ -151,19 +149,19 @@ pub(crate) struct Allocation<F> {
     /// It is storage of native fences, whose words begin with this pattern: what has no content yet holds it.
     pub pattern: Option<u32>,
     /// It belongs to a context or device of the driver's own making (memory §7.5).
-    pub context: Option<ContextContent>,
+    pub context: Option<Box<ContextContent>>,
     /// Its ranges that have one driver protection wherever they are mapped.
     pub unique: UniqueProtections,
-    pub locks: Locks,
+    pub locks: Seldom<Locks>,
     /// WDDM 1, marked `Swizzled`: what its backing store has is linear.
     pub backing_linear: bool,
     /// WDDM 1: it was evicted while the CPU saw it through this range at an alternate address.
-    pub special: Option<HeldRange>,
-    pub displayed: Displayed,
+    pub special: Option<Box<HeldRange>>,
+    pub displayed: Seldom<Displayed>,
     /// Serial of the last work that touched its content or backing store.
     pub last_work: u64,
     /// What the planner was told of it.
-    pub told: Told,
+    pub told: Seldom<Told>,
 }
 
 impl<F> Allocation<F> {
@@ -204,44 +202,48 @@ impl<F> Allocation<F> {
             band,
             standing: None,
             pins: 0,
-            offer: None,
-            offer_due: None,
+            offers: Seldom::default(),
             charged: None,
             last_use: Vec::new(),
             mappings: BTreeSet::new(),
             pattern: None,
             context: None,
             unique: UniqueProtections::default(),
-            locks: Locks::default(),
+            locks: Seldom::default(),
             backing_linear: true,
             special: None,
-            displayed: Displayed::default(),
+            displayed: Seldom::default(),
             last_work: 0,
-            told: Told::default(),
+            told: Seldom::default(),
         }
     }
 
     /// The offer that counts, if one does.
     pub fn offer(&self) -> Option<Offer> {
-        self.offer
+        self.offers.counts
     }
 
     /// The offer that waits for its device's turn.
     pub fn offer_due(&self) -> Option<Offer> {
-        self.offer_due
+        self.offers.due
     }
 
     /// Offered content is gone. Answers whether it is offered.
     #[must_use = "what is not offered is not thrown away"]
     pub fn discard_offered(&mut self) -> bool {
-        self.offer.as_mut().map(|offer| offer.discarded = true).is_some()
+        let offered = self.offers.counts.is_some();
+        if offered {
+            self.offers.counts.iter_mut().for_each(|offer| offer.discarded = true);
+        }
+        offered
     }
 
     /// Whether it is offered, as its process sees it.
     // spec: memory §5.9
     pub fn is_offered(&self) -> bool {
-        debug_assert!(self.offer.is_none() || self.offer_due.is_none(), "offered as {:?}, and once more", self.offer);
-        self.offer.is_some() || self.offer_due.is_some()
+        let Offers { counts, due } = *self.offers;
+        debug_assert!(counts.is_none() || due.is_none(), "offered as {counts:?}, and once more");
+        counts.is_some() || due.is_some()
     }
 
     /// Whether a partial eviction is forbidden (memory §8.3).

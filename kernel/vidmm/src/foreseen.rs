@@ -10,6 +10,7 @@ use wddm_types::{SegmentId, SegmentSet};
 
 use crate::policy::Eviction;
 use crate::segment::{Segment, Segments};
+use crate::seldom::Blank;
 use crate::slab::{AllocationId, Key as _};
 
 /// The planners of one adapter.
@@ -62,6 +63,22 @@ pub(crate) struct Told {
     pub open: u64,
     /// Work of an end that is not told yet may have written it.
     pub written: bool,
+}
+
+impl Blank for Told {
+    const BLANK: &'static Self = &Told {
+        subject: false,
+        died: false,
+        resident: 0,
+        dirty: 0,
+        outside: None,
+        paged_in: 0,
+        paged_out: 0,
+        list: 0,
+        times: 0,
+        open: 0,
+        written: false,
+    };
 }
 
 impl Foreseen {

@@ -42,6 +42,7 @@ mod pool;
 mod pressure;
 mod rank;
 mod segment;
+mod seldom;
 mod slab;
 mod space;
 mod swizzle;
@@ -60,6 +61,7 @@ pub use paging::{Cause, Conversion, ConversionCause, Move, MoveKind, Rotation, T
 pub use policy::{Eviction, Policy};
 pub use pool::{FramePool, Movable, Relocation};
 pub use segment::{BankTable, MemoryLayout, MemoryTotals, Segment, SegmentDescription, SegmentError};
+pub use seldom::{Blank, Seldom};
 pub use slab::{AllocationId, DeviceId, SpaceId};
 pub use space::{Protection, Reserved, ScratchSlot, SpaceKind};
 pub use vidmm::{

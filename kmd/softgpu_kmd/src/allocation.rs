@@ -18,7 +18,7 @@ use crate::segments::Geometry;
 use crate::swizzling::Tiles;
 
 /// The driver's record of an allocation; it holds nothing that belongs to a device.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Allocation {
     /// The alignment that the driver tells user mode when it first opens the allocation.
     pub(crate) alignment_bytes: u64,
@@ -26,12 +26,33 @@ pub(crate) struct Allocation {
     pub(crate) size_bytes: u64,
     /// The segments that the driver supports for it.
     pub(crate) supported: SegmentSet,
+    /// Nothing of a plain buffer.
+    layout: Option<Box<Layout>>,
+}
+
+/// How content lies that is more than bytes one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Layout {
+    tiles: Option<Tiles>,
+    rows: Option<Rows>,
+    shown: Option<(u32, u32)>,
+}
+
+impl Allocation {
     /// Its content lies in tiles.
-    pub(crate) tiles: Option<Tiles>,
+    pub(crate) fn tiles(&self) -> Option<Tiles> {
+        self.layout.as_ref()?.tiles
+    }
+
     /// How its rows lie where pitches are aligned.
-    pub(crate) rows: Option<Rows>,
+    pub(crate) fn rows(&self) -> Option<Rows> {
+        self.layout.as_ref()?.rows
+    }
+
     /// The part that a display shows: texels of a row, and rows.
-    pub(crate) shown: Option<(u32, u32)>,
+    pub(crate) fn shown(&self) -> Option<(u32, u32)> {
+        self.layout.as_ref()?.shown
+    }
 }
 
 /// Rows of content, and how far apart they are in a segment that aligns pitches. In system memory there is nothing between.
@@ -138,13 +159,12 @@ impl SoftGpuKmd {
         if shown.is_some() && self.config.maps_displayed {
             info.flags.remove(AllocationFlags::ACCESSED_PHYSICALLY);
         }
+        let layout = Layout { tiles, rows, shown };
         let kept = Allocation {
             alignment_bytes: info.alignment_bytes,
             size_bytes: info.size_bytes,
             supported: info.supported_segments,
-            tiles,
-            rows,
-            shown,
+            layout: (layout != Layout::default()).then(|| Box::new(layout)),
         };
         info.allocation = KmdAllocation(self.allocations.insert(kept));
         Ok(info)
@@ -160,7 +180,7 @@ impl SoftGpuKmd {
             opened.open =
                 KmdOpenAllocation(self.opened.insert(Opened { device: open.device, allocation: opened.allocation }));
             // An allocation is one surface, which begins at its first byte.
-            let pitch = known.rows.map_or(0, |rows| rows.row_bytes);
+            let pitch = known.rows().map_or(0, |rows| rows.row_bytes);
             (open.subresource_offset, open.pitch) = (0, u32::try_from(pitch).unwrap_or(0));
         }
         Ok(())
@@ -195,7 +215,7 @@ impl SoftGpuKmd {
         }
         // An aligned pitch needs more bytes, which only the creation can ask for.
         if changes_set
-            && (known.rows.is_some() || geometry.pitched().is_some_and(|id| update.supported_segments.contains(id)))
+            && (known.rows().is_some() || geometry.pitched().is_some_and(|id| update.supported_segments.contains(id)))
         {
             return Err(DriverStatus::InvalidParameter("a segment that aligns pitches is named at creation or never"));
         }

@@ -140,7 +140,7 @@ impl SoftGpuKmd {
         segment: SegmentId,
         physical_address: u64,
     ) -> Result<u64, DriverStatus> {
-        let shown = self.allocations.get(allocation.0).and_then(|known| known.shown);
+        let shown = self.allocations.get(allocation.0).and_then(|known| known.shown());
         let Some((width, height)) = self.output(source)?.mode.filter(|mode| shown == Some(*mode)) else {
             return Err(DriverStatus::InvalidParameter("the primary has not the mode of the source"));
         };
@@ -158,7 +158,7 @@ impl SoftGpuKmd {
             return Err(RenderStatus::InvalidParameter("a flip has two elements, the first is NULL"));
         };
         let opened = primary.allocation.and_then(|open| self.opened.get(open.0));
-        let shown = opened.and_then(|opened| self.allocations.get(opened.allocation.0)?.shown);
+        let shown = opened.and_then(|opened| self.allocations.get(opened.allocation.0)?.shown());
         let (width, height) = shown.ok_or(RenderStatus::InvalidHandle("no display shows such an allocation"))?;
         let bytes = sheet::pitch_bytes(width) * u64::from(height);
         let place = |geometry: Geometry| geometry.bus_of_range(primary.segment, primary.physical_address, bytes);
@@ -212,12 +212,12 @@ impl Display for SoftGpuKmd {
     }
 
     fn describe_allocation(&mut self, allocation: KmdAllocation) -> Option<Surface> {
-        let (width, height) = self.allocations.get(allocation.0)?.shown?;
+        let (width, height) = self.allocations.get(allocation.0)?.shown()?;
         Some(Surface { width, height, format: SurfaceFormat::X8R8G8B8 })
     }
 
     fn commit_vidpn(&mut self, source: VidPnSourceId, primary: Option<KmdAllocation>) -> Result<(), DriverStatus> {
-        let shown = primary.map(|primary| self.allocations.get(primary.0).and_then(|known| known.shown));
+        let shown = primary.map(|primary| self.allocations.get(primary.0).and_then(|known| known.shown()));
         let mode = match shown {
             None => None,
             Some(Some(mode)) => Some(mode),

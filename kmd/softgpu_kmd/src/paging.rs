@@ -91,7 +91,7 @@ impl SoftGpuKmd {
     // spec: memory §2.6
     fn rows_of(&self, operation: &PagingOp<'_>) -> Option<Rows> {
         match operation {
-            PagingOp::Transfer { allocation: Some(allocation), .. } => self.allocations.get(allocation.0)?.rows,
+            PagingOp::Transfer { allocation: Some(allocation), .. } => self.allocations.get(allocation.0)?.rows(),
             _ => None,
         }
     }

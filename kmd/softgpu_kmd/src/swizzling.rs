@@ -26,7 +26,7 @@ use crate::segments::describe::cpu_address;
 const ALTERNATE_BYTES: u64 = 1 << 36;
 
 /// How an allocation is tiled.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tiles {
     pub(crate) tiling: Tiling,
     /// The kernel keeps track (`Swizzled`).
@@ -83,7 +83,7 @@ impl Swizzling for SoftGpuKmd {
     fn acquire_swizzling_range(&mut self, acquire: &mut AcquireSwizzlingRange) -> Result<(), SwizzlingError> {
         let geometry = self.geometry.ok_or(SwizzlingError::Unsupported)?;
         let known = self.allocations.get(acquire.allocation.0).ok_or(SwizzlingError::Unsupported)?;
-        let (size_bytes, tiles) = (known.size_bytes, known.tiles);
+        let (size_bytes, tiles) = (known.size_bytes, known.tiles());
         match self.ranges.get(acquire.range as usize) {
             None => return Err(SwizzlingError::Unsupported),
             Some(Some(_)) => return Err(SwizzlingError::Unavailable),
@@ -150,14 +150,14 @@ impl SoftGpuKmd {
         inwards: bool,
         flags: TransferFlags,
     ) -> Option<Tiling> {
-        let tiles = self.allocations.get(allocation?.0)?.tiles?;
+        let tiles = self.allocations.get(allocation?.0)?.tiles()?;
         tiles.converts(inwards, flags).then_some(tiles.tiling)
     }
 
     /// The tiles of an allocation that the CPU saw at an alternate address: in rows, whatever the flags say.
     // spec: memory §3.4, operation 7
     pub(crate) fn shown_in_rows(&self, allocation: KmdAllocation) -> Option<Tiling> {
-        self.allocations.get(allocation.0)?.tiles.map(|tiles| tiles.tiling)
+        self.allocations.get(allocation.0)?.tiles().map(|tiles| tiles.tiling)
     }
 }
 

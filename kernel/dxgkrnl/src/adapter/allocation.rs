@@ -8,12 +8,12 @@ mod place;
 use ddi::{KmdAllocation, KmdResource, StandardAllocation};
 use events::Event;
 use kmt_calls::{AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, Refusal, ResourceRequest};
-use vidmm::AllocationId;
+use vidmm::{AllocationId, Seldom};
 use wddm_types::{ProcessId, VidPnSourceId};
 
 use crate::adapter::Adapter;
 use crate::allocation::{Created, Existing, Rows, check, check_lengths, rows};
-use crate::allocations::{Allocation, Body, Renaming, ResourceBody};
+use crate::allocations::{Allocation, Body, BodyRare, ResourceBody};
 use crate::effect::Cx;
 use crate::number::{AllocationNumber, DeviceNumber, ResourceNumber};
 use crate::refusal::invalid;
@@ -146,13 +146,16 @@ impl Adapter {
             let own = is_standard && !request.private_data.is_empty();
             let changed = (blob != before || is_standard && !own).then(|| blob.clone());
             let resource_body = resource.map(|resource| self.memory.allocations.resource(resource).body);
-            let mut body = Body::new(process, resource_body);
-            body.private_data = if shared { blob } else { Vec::new() };
-            body.callers_data = (shared && own).then(|| request.private_data.clone());
-            body.section = section;
             let primary = request.flags.contains(AllocationInfoFlags::PRIMARY);
-            body.primary = primary.then_some(VidPnSourceId(request.video_source));
-            let (kmd, renaming) = (self.vidmm.kmd_handle(id), Renaming::default());
+            let rare = BodyRare {
+                private_data: if shared { blob } else { Vec::new() },
+                callers_data: (shared && own).then(|| request.private_data.clone()),
+                section,
+                primary: primary.then_some(VidPnSourceId(request.video_source)),
+                pending: Vec::new(),
+            };
+            let body = Body::new(process, resource_body, rare);
+            let (kmd, renaming) = (self.vidmm.kmd_handle(id), Seldom::default());
             let number = self.enter(cx, Allocation { device, vidmm: id, renaming, kmd, open, resource }, body);
             self.announce_address(cx, process, id, number);
             allocations.push((number, changed));
@@ -166,7 +169,7 @@ impl Adapter {
     /// Enters an allocation that the driver has opened, and its body, in all lists that name it; its number.
     fn enter(&mut self, cx: &mut Cx<'_>, allocation: Allocation, body: Body) -> AllocationNumber {
         let Allocation { device, vidmm: id, .. } = allocation;
-        if body.section.is_none() {
+        if body.rare.section.is_none() {
             self.memory.committing.charge(body.creator, self.vidmm.allocation_bytes(id));
         }
         let number = self.memory.allocations.enter(allocation, body);

@@ -106,7 +106,11 @@ impl Adapter {
 
     /// An allocation as displays know it.
     pub(super) fn primary(&self, Listed { number, instance: id }: Listed) -> Primary {
-        Primary { id, kmd: self.memory.allocations[number].kmd, shown_on: self.memory.allocations.body_of(id).primary }
+        Primary {
+            id,
+            kmd: self.memory.allocations[number].kmd,
+            shown_on: self.memory.allocations.body_of(id).rare.primary,
+        }
     }
 
     /// Where the primary of the next flip of a source lies; it stays there.

@@ -136,7 +136,7 @@ impl Adapter {
 
     fn check_commitments(&self) -> Checked {
         let mut sums = Commitments::default();
-        for (id, body) in self.memory.allocations.bodies().filter(|(_, body)| body.section.is_none()) {
+        for (id, body) in self.memory.allocations.bodies().filter(|(_, body)| body.rare.section.is_none()) {
             sums.charge(body.creator, self.vidmm.allocation_bytes(id));
         }
         for binding in self.memory.allocations.with_dying() {
@@ -237,7 +237,7 @@ impl Adapter {
 
     /// The sections in which allocations lie or that they are about to leave, one item for each use.
     pub fn uses_of_sections(&self) -> impl Iterator<Item = SectionNumber> + '_ {
-        let lain = self.memory.allocations.bodies().filter_map(|(_, body)| body.section);
+        let lain = self.memory.allocations.bodies().filter_map(|(_, body)| body.rare.section);
         lain.chain(self.memory.ring.leaving_sections())
     }
 }

@@ -8,7 +8,7 @@ use vidmm::AllocationId;
 use wddm_types::{ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
-use crate::allocations::{Allocation, Renaming};
+use crate::allocations::Allocation;
 use crate::effect::Cx;
 use crate::number::{AllocationNumber, DeviceNumber, ResourceBodyNumber, ResourceNumber};
 use crate::store::ObjectNumber;
@@ -99,7 +99,7 @@ impl Adapter {
             let binding = self.memory.allocations.open(Allocation {
                 device,
                 vidmm: id,
-                renaming: Renaming::default(),
+                renaming: vidmm::Seldom::default(),
                 kmd,
                 open,
                 resource: Some(resource),
@@ -131,7 +131,7 @@ impl Adapter {
             return Ok(Vec::new());
         }
         let blobs: Vec<Vec<u8>> =
-            members.iter().map(|id| self.memory.allocations.body_of(*id).private_data.clone()).collect();
+            members.iter().map(|id| self.memory.allocations.body_of(*id).rare.private_data.clone()).collect();
         let mut list: Vec<OpenAllocationInfo<'_>> = members
             .iter()
             .zip(&blobs)

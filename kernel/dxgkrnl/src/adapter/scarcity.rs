@@ -36,7 +36,7 @@ impl Adapter {
     pub fn each_ending(&self, mut each: impl FnMut(ProcessId, u64)) {
         for binding in self.memory.allocations.ending() {
             let body = self.memory.allocations.body_of(binding.vidmm);
-            if body.section.is_none() {
+            if body.rare.section.is_none() {
                 each(body.creator, self.vidmm.allocation_bytes(binding.vidmm));
             }
             for instance in binding.renaming.former() {
@@ -69,7 +69,7 @@ impl Adapter {
             .memory
             .allocations
             .ending()
-            .filter_map(|binding| self.memory.allocations.body_of(binding.vidmm).section);
+            .filter_map(|binding| self.memory.allocations.body_of(binding.vidmm).rare.section);
         destroyed.chain(self.memory.ring.leaving_sections()).chain(self.due.left_sections())
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{VecDeque, vec_deque};
 
 use ddi::{KmdAllocation, KmdOpenAllocation};
+use vidmm::{Blank, Seldom};
 use wddm_types::RawHandle;
 
 use crate::number::{AllocationNumber, DeviceNumber, ResourceBodyNumber, ResourceNumber};
@@ -13,7 +14,7 @@ pub struct Allocation {
     pub device: DeviceNumber,
     pub vidmm: vidmm::AllocationId,
     /// WDDM 1: its instances.
-    pub renaming: Renaming,
+    pub renaming: Seldom<Renaming>,
     pub kmd: KmdAllocation,
     /// The driver's handle of this device's open.
     pub open: KmdOpenAllocation,
@@ -40,6 +41,10 @@ pub struct Renaming {
     pub(super) spare: Option<InstanceName>,
     /// Names given so far, without the allocation's own.
     pub(super) names: u32,
+}
+
+impl Blank for Renaming {
+    const BLANK: &'static Self = &Renaming { current: None, former: VecDeque::new(), spare: None, names: 0 };
 }
 
 impl Renaming {

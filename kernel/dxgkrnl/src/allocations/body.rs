@@ -3,10 +3,11 @@
 use ddi::KmdResource;
 use gpu_fence::FenceId;
 use kmt_calls::{CreateAllocationFlags, ResourceRequest};
-use vidmm::AllocationId;
+use vidmm::{AllocationId, Blank, Seldom};
 use wddm_types::{FencePoint, ProcessId, RawHandle, VidPnSourceId};
 
-use crate::number::{ResourceBodyNumber, SectionNumber};
+use crate::number::{AllocationNumber, ResourceBodyNumber, SectionNumber};
+use crate::store::ObjectNumber;
 
 /// The state that all bindings of an allocation share.
 #[derive(Debug)]
@@ -16,34 +17,38 @@ pub struct Body {
     /// Bindings that are not destroyed.
     pub(super) living: u32,
     pub creator: ProcessId,
+    /// The number under which its moves are told: the first binding's.
+    pub(super) told_as: AllocationNumber,
+    /// The body of the resource that it is a member of. An NT handle of the resource keeps its members.
+    pub resource: Option<ResourceBodyNumber>,
+    pub rare: Seldom<BodyRare>,
+}
+
+/// Parts of a body that few have.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct BodyRare {
     /// Of shared allocations, for openers.
     pub private_data: Vec<u8>,
     /// Of a shared standard allocation the data that its creator brought: openers see them instead of the driver's.
     pub callers_data: Option<Vec<u8>>,
-    /// The body of the resource that it is a member of. An NT handle of the resource keeps its members.
-    pub resource: Option<ResourceBodyNumber>,
     /// The machine's section whose pages are its backing store.
     pub section: Option<SectionNumber>,
     /// The source that shows it, of a primary.
     pub primary: Option<VidPnSourceId>,
     /// Last uses of the destroyed bindings.
-    pub(super) pending: Vec<FencePoint<FenceId>>,
+    pub pending: Vec<FencePoint<FenceId>>,
+}
+
+impl Blank for BodyRare {
+    const BLANK: &'static Self =
+        &BodyRare { private_data: Vec::new(), callers_data: None, section: None, primary: None, pending: Vec::new() };
 }
 
 impl Body {
-    /// One that its creator's device alone has, in memory of its own.
-    pub fn new(creator: ProcessId, resource: Option<ResourceBodyNumber>) -> Body {
-        Body {
-            bindings: 1,
-            living: 1,
-            creator,
-            private_data: Vec::new(),
-            callers_data: None,
-            resource,
-            section: None,
-            primary: None,
-            pending: Vec::new(),
-        }
+    /// One that its creator's device alone has. [`Allocations::enter`](super::Allocations::enter) says under which number it is told.
+    pub fn new(creator: ProcessId, resource: Option<ResourceBodyNumber>, rare: BodyRare) -> Body {
+        let told_as = AllocationNumber::from_raw(0);
+        Body { bindings: 1, living: 1, creator, told_as, resource, rare: Seldom::unless_blank(rare) }
     }
 
     /// Whether a device has it that has not destroyed it.
@@ -58,7 +63,7 @@ impl Body {
 
     /// The private data that openers are shown.
     pub fn shown_data(&self) -> &[u8] {
-        self.callers_data.as_ref().unwrap_or(&self.private_data)
+        self.rare.callers_data.as_ref().unwrap_or(&self.rare.private_data)
     }
 }
 

@@ -58,7 +58,9 @@ impl Allocations {
             let body = self.bodies.get_mut(&binding.vidmm).expect("a binding has its body");
             debug_assert!((1..=body.bindings).contains(&body.living), "a living binding is a binding: {body:?}");
             body.living -= 1;
-            body.pending.extend(after.iter().copied());
+            if !after.is_empty() {
+                body.rare.pending.extend(after.iter().copied());
+            }
         }
     }
 
@@ -68,7 +70,7 @@ impl Allocations {
             return None;
         }
         let body = self.bodies.get_mut(&id).filter(|body| body.living == 0)?;
-        Some(std::mem::take(&mut body.pending))
+        Some(if body.rare.pending.is_empty() { Vec::new() } else { std::mem::take(&mut body.rare.pending) })
     }
 
     /// Destroyed bindings wait for their last use.
@@ -127,6 +129,8 @@ impl Allocations {
     pub fn end(&mut self, id: AllocationId) -> Body {
         let body = self.bodies.remove(&id).expect("an allocation ends once");
         debug_assert!((body.bindings, body.living) == (0, 0), "an allocation ends behind its last binding: {body:?}");
+        // What moves until it is buried is told under the same number.
+        self.numbers.insert(id, body.told_as);
         body
     }
 

@@ -9,11 +9,11 @@ use crate::number::{AllocationNumber, DeviceNumber, ResourceBodyNumber, Resource
 
 impl Allocations {
     /// A device has created an allocation: enters it and its body, also in its resource.
-    pub fn enter(&mut self, binding: Allocation, body: Body) -> AllocationNumber {
+    pub fn enter(&mut self, binding: Allocation, mut body: Body) -> AllocationNumber {
         let (id, resource) = (binding.vidmm, binding.resource);
         debug_assert!((body.bindings, body.living) == (1, 1), "a new allocation has its creator's binding: {body:?}");
         let number = self.bind(binding);
-        self.numbers.insert(id, number);
+        body.told_as = number;
         let before = self.bodies.insert(id, body);
         debug_assert!(before.is_none(), "memory has one body: {id:?} had {before:?}");
         if let Some(resource) = resource {

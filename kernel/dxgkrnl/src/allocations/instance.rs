@@ -61,7 +61,8 @@ impl Allocations {
     #[must_use = "a name that was taken back leaves its process"]
     pub fn take_name(&mut self, number: AllocationNumber) -> bool {
         let renaming = &mut self.bindings[number].renaming;
-        let Some(spare) = renaming.spare.take() else { return false };
+        let Some(spare) = renaming.spare else { return false };
+        renaming.spare = None;
         debug_assert_eq!(spare.number, renaming.names, "the spare name was given last");
         renaming.names -= 1;
         if renaming.names == 0 {
@@ -96,7 +97,9 @@ impl Allocations {
     /// new, and the spare name is its name. Returns how many there are now.
     pub fn switch(&mut self, number: AllocationNumber, (id, name): (AllocationId, InstanceName), fresh: bool) -> u32 {
         let Allocation { vidmm: old, resource, .. } = self.bindings[number];
-        let body = self.bodies.remove(&old).expect("a binding has its body");
+        let mut body = self.bodies.remove(&old).expect("a binding has its body");
+        self.numbers.insert(old, body.told_as);
+        body.told_as = self.numbers.remove(&id).expect("an instance was told of before it is the current one");
         self.bodies.insert(id, body);
         if let Some(resource) = resource {
             let body = self.resources[resource].body;

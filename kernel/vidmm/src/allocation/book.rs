@@ -40,9 +40,9 @@ impl<F> Allocations<F> {
     /// One ends. What was due for it is void.
     pub fn end(&mut self, id: AllocationId) -> Allocation<F> {
         let gone = self.known.remove(id);
-        assert!(gone.offer_due.is_none(), "what was postponed for an allocation is forgotten before its end");
+        assert!(gone.offers.due.is_none(), "what was postponed for an allocation is forgotten before its end");
         self.demoted.remove(&id);
-        if let Some(offer) = gone.offer {
+        if let Some(offer) = gone.offers.counts {
             let known = self.decommittable.remove(&(offer.priority, offer.time, id));
             debug_assert_eq!(known, offer.allow_decommit, "{id:?} ends with {offer:?}");
         }
@@ -68,15 +68,15 @@ impl<F> Allocations<F> {
             "{id:?} is offered as {offer:?}, by no priority that counts"
         );
         debug_assert!(!offer.discarded, "{id:?} is offered as {offer:?}, and its content is gone");
-        allocation.offer_due = Some(offer);
+        allocation.offers.due = Some(offer);
     }
 
     /// From now on the offer counts.
     pub fn let_offer_count(&mut self, id: AllocationId) {
         let allocation = &mut self.known[id];
-        let offer = allocation.offer_due.take().expect("a due offer is pending: taking it back removes its step");
-        debug_assert!(allocation.offer.is_none(), "{id:?} is offered twice: {offer:?}");
-        allocation.offer = Some(offer);
+        let offer = allocation.offers.due.take().expect("a due offer is pending: taking it back removes its step");
+        debug_assert!(allocation.offers.counts.is_none(), "{id:?} is offered twice: {offer:?}");
+        allocation.offers.counts = Some(offer);
         if offer.allow_decommit {
             let new = self.decommittable.insert((offer.priority, offer.time, id));
             debug_assert!(new, "{id:?} may be given up twice: {offer:?}");
@@ -85,13 +85,18 @@ impl<F> Allocations<F> {
 
     /// An offer that does not count yet is void. Answers whether there was one.
     pub fn forget_waiting_offer(&mut self, id: AllocationId) -> bool {
-        self.known[id].offer_due.take().is_some()
+        let waits = self.known[id].offers.due.is_some();
+        if waits {
+            self.known[id].offers.clear();
+        }
+        waits
     }
 
     /// An offer that counts is taken back.
     pub fn take_offer_back(&mut self, id: AllocationId) {
-        let offer = self.known[id].offer.take().expect("only what is offered is reclaimed");
-        debug_assert!(!self.known[id].is_offered(), "{id:?} is taken back, and its offer waits");
+        let offer = self.known[id].offers.counts.expect("only what is offered is reclaimed");
+        debug_assert!(self.known[id].offers.due.is_none(), "{id:?} is taken back, and its offer waits");
+        self.known[id].offers.clear();
         let known = self.decommittable.remove(&(offer.priority, offer.time, id));
         debug_assert_eq!(known, offer.allow_decommit, "{id:?} is taken back, and was offered as {offer:?}");
     }
@@ -153,13 +158,15 @@ impl<F> Allocations<F> {
     /// Finds a fault in the lists.
     // spec: memory §5.9
     pub fn check(&self) -> Result<(), String> {
-        let offers = self.iter().filter_map(|(id, allocation)| Some((id, allocation.offer?)));
+        let offers = self.iter().filter_map(|(id, allocation)| Some((id, allocation.offers.counts?)));
         let offers = offers.filter(|(_, offer)| offer.allow_decommit);
         let expected: BTreeSet<_> = offers.map(|(id, offer)| (offer.priority, offer.time, id)).collect();
         if expected != self.decommittable {
             return Err(format!("{:?} may be given up, and should {expected:?}", self.decommittable));
         }
-        if let Some((id, _)) = self.iter().find(|(_, known)| known.offer.is_some() && known.offer_due.is_some()) {
+        if let Some((id, _)) =
+            self.iter().find(|(_, known)| known.offers.counts.is_some() && known.offers.due.is_some())
+        {
             return Err(format!("{id:?} is offered twice"));
         }
         match self.demoted.keys().find(|id| self.get(**id).is_none()) {

@@ -3,6 +3,7 @@
 use wddm_types::{CpuRun, PageRun, SegmentId};
 
 use crate::extent::Extents;
+use crate::seldom::Blank;
 
 /// Locks of one allocation.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +21,17 @@ pub(crate) struct Locks {
     pub runs: Vec<CpuRun>,
 }
 
+impl Blank for Locks {
+    const BLANK: &'static Self = &Locks {
+        count: 0,
+        confined: false,
+        through_aperture: false,
+        acquired: false,
+        before_range: None,
+        runs: Vec::new(),
+    };
+}
+
 /// How an allocation is displayed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Displayed {
@@ -27,4 +39,8 @@ pub(crate) struct Displayed {
     pub times: u32,
     /// The aperture that shows it for them, and the pages there.
     pub at: Option<(SegmentId, PageRun)>,
+}
+
+impl Blank for Displayed {
+    const BLANK: &'static Self = &Displayed { times: 0, at: None };
 }

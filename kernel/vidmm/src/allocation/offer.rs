@@ -1,5 +1,7 @@
 //! An offer of an allocation's content (memory §5.9), as its record has it.
 
+use crate::seldom::Blank;
+
 /// `D3DKMT_OFFER_PRIORITY`, without NONE (allocation lists only).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OfferPriority {
@@ -11,6 +13,19 @@ pub enum OfferPriority {
     High,
     /// 4: from the allocation's eviction priority.
     Auto,
+}
+
+/// The offers of one allocation.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Offers {
+    /// One that counts: the content may go.
+    pub counts: Option<Offer>,
+    /// One that counts when the device that made it has had its turn: what it queued before needs the content.
+    pub due: Option<Offer>,
+}
+
+impl Blank for Offers {
+    const BLANK: &'static Self = &Offers { counts: None, due: None };
 }
 
 /// An offer.

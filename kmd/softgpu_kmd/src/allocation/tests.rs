@@ -164,7 +164,7 @@ fn content_has_rows_only_where_its_segments_and_its_size_say_so() {
         let details = Details { supported_segments, pitch_aligned_size_bytes, row_bytes: 1024, ..Details::default() };
         let info = detailed(&mut kmd, Kind::Local, details).expect("sound");
         let known = kmd.allocations.get(info.allocation.0).expect("it is kept");
-        assert_eq!(known.rows.is_some(), rows, "{details:?}");
+        assert_eq!(known.rows().is_some(), rows, "{details:?}");
         assert_eq!(
             (info.read_segments, info.pitch_aligned_size_bytes),
             (info.supported_segments, pitch_aligned_size_bytes)

@@ -142,7 +142,7 @@ impl SoftGpuKmd {
     fn size_of(&self, open: ddi::KmdOpenAllocation) -> Option<u64> {
         let known = self.allocations.get(self.opened.get(open.0)?.allocation.0)?;
         let pitched = self.geometry?.pitched().filter(|id| known.supported == SegmentSet::only(*id));
-        let bytes = match (pitched, known.rows) {
+        let bytes = match (pitched, known.rows()) {
             (Some(_), Some(rows)) => rows.room_bytes,
             _ => known.size_bytes,
         };

@@ -57,7 +57,7 @@ impl Adapter {
                     works.push((self.vidmm.destroy_allocation(instance.vidmm, &[]), Some(instance.vidmm)));
                 }
                 gone.push(binding.kmd);
-                sections.extend(body.section);
+                sections.extend(body.rare.section);
             } else {
                 works.push((self.leave(binding, dying.process), None));
             }
@@ -73,7 +73,7 @@ impl Adapter {
     /// An allocation that nothing names, or uses, any more ends.
     fn end_body(&mut self, cx: &Cx<'_>, id: vidmm::AllocationId) -> (Body, Option<vidmm::Work<FenceId>>) {
         let body = self.memory.allocations.end(id);
-        if body.section.is_none() {
+        if body.rare.section.is_none() {
             self.memory.committing.release(body.creator, self.vidmm.allocation_bytes(id));
             self.discard_lines(cx, id);
         }
@@ -95,7 +95,7 @@ impl Adapter {
                     gone.push(self.vidmm.kmd_handle(id));
                     let (body, work) = self.end_body(cx, id);
                     works.push((work, Some(id)));
-                    sections.extend(body.section);
+                    sections.extend(body.rare.section);
                 }
                 Some(false) => self.doom_unreachable(id),
                 None => {}

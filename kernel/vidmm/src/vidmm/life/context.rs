@@ -5,7 +5,7 @@
 use ddi::{AllocationFlags, AllocationInfo};
 use wddm_types::{PageRun, Pages, SegmentId};
 
-use crate::allocation::{Allocation, AllocationError, ContextContent, Placement};
+use crate::allocation::{Allocation, AllocationError, Placement};
 use crate::operation::Operation;
 use crate::paging::Work;
 use crate::slab::{AllocationId, DeviceId};
@@ -26,7 +26,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return Err(AllocationError::TooLarge);
         }
         let id = self.create_allocation(owner, info)?;
-        self.allocations[id].context = Some(ContextContent::default());
+        self.allocations[id].context = Some(Box::default());
         Ok(id)
     }
 

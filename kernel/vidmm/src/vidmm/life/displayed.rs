@@ -106,7 +106,8 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The same of one, which leaves system memory, or is displayed no more.
     pub(crate) fn hide_displayed(&mut self, id: AllocationId, batch: &mut Batch<F>) {
         let allocation = &mut self.allocations[id];
-        let Some((segment, run)) = allocation.displayed.at.take() else { return };
+        let Some((segment, run)) = allocation.displayed.at else { return };
+        allocation.displayed.at = None;
         allocation.last_work = batch.serial;
         let (device, named) = (allocation.device(), allocation.named());
         let dummy_page = self.dummy_page_address();

@@ -118,7 +118,9 @@ impl<F: Copy + Eq> VidMm<F> {
                 let frames = PageRun { first: extent.frame + (first - extent.page), count: Pages(taken) };
                 let owner = allocation.named();
                 if valid {
-                    allocation.told.paged_in += taken;
+                    if self.foreseen.is_on() {
+                        allocation.told.paged_in += taken;
+                    }
                     let address = base + frames.first * PAGE_BYTES;
                     let what = (owner, first * PAGE_BYTES, count * PAGE_BYTES, segment, address);
                     let backing = allocation.backing_of(first, count);

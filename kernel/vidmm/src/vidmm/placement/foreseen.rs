@@ -165,7 +165,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return;
         }
         let allocation = &mut self.allocations[id];
-        let told = std::mem::replace(&mut allocation.told, Told { died: true, ..Told::default() });
+        let told = std::mem::replace(&mut *allocation.told, Told { died: true, ..Told::default() });
         self.foreseen.stands_outside(told.outside, None);
         // Where it was planned before it went elsewhere, its process's footprint has it still.
         for segment in self.foreseen.planned().iter() {
@@ -192,7 +192,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let moves = allocation.first_segment() != home;
         allocation.info = before;
         if moves && allocation.told.subject {
-            allocation.told = Told { list: allocation.told.list, ..Told::default() };
+            *allocation.told = Told { list: allocation.told.list, ..Told::default() };
             self.foreseen.hear(home, Event::Elsewhere { key: key_of(id) });
         }
     }
@@ -203,7 +203,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return;
         }
         let allocation = &mut self.allocations[id];
-        let told = allocation.told;
+        let told = *allocation.told;
         if told.died {
             return;
         }
@@ -214,7 +214,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 Placement::None | Placement::System(_) => (0, 0),
             };
             if (told.resident, told.dirty, told.paged_in, told.paged_out) != (resident, dirty, 0, 0) {
-                allocation.told = Told { resident, dirty, paged_in: 0, paged_out: 0, ..told };
+                *allocation.told = Told { resident, dirty, paged_in: 0, paged_out: 0, ..told };
                 let (paged_in, paged_out) = (told.paged_in, told.paged_out);
                 let moved = Moved { key: key_of(id), resident, dirty, paged_in, paged_out };
                 self.foreseen.hear(home, Event::Moved(moved));
@@ -222,7 +222,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return;
         }
         let outside = allocation.outside();
-        allocation.told = Told { outside, list: told.list, ..Told::default() };
+        *allocation.told = Told { outside, list: told.list, ..Told::default() };
         self.foreseen.stands_outside(told.outside, outside);
         if told.subject {
             self.foreseen.hear(home, Event::Elsewhere { key: key_of(id) });

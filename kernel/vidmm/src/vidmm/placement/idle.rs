@@ -142,7 +142,9 @@ impl<F: Copy + Eq> VidMm<F> {
             });
             pages += extent.count;
         }
-        allocation.told.paged_out += pages;
+        if self.foreseen.is_on() {
+            allocation.told.paged_out += pages;
+        }
         self.tell(id);
         pages
     }

@@ -133,7 +133,9 @@ impl<F: Copy + Eq> VidMm<F> {
                     batch.copied_locked.insert(id);
                 }
                 allocation.valid.insert(content.page, content.count);
-                allocation.told.paged_out += extent.count;
+                if self.foreseen.is_on() {
+                    allocation.told.paged_out += extent.count;
+                }
             } else if !gone
                 && !self.policy.paging_by_gpu_va
                 && let Some(allocation) = allocation.named()

@@ -53,7 +53,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let allocation = &mut self.allocations[id];
         if let (Some(range), Placement::Memory(_, extents)) = (seen, &mut allocation.placement) {
             extents.make_dirty();
-            allocation.special = Some(range);
+            allocation.special = Some(Box::new(range));
             return Form::Special(range);
         }
         if !is_marked(model, allocation) {
@@ -75,7 +75,7 @@ impl<F: Copy + Eq> VidMm<F> {
     // spec: memory §6.5
     pub(crate) fn form_in(&mut self, id: AllocationId) -> Form {
         if let Some(range) = self.allocations[id].special.take() {
-            return Form::Special(range);
+            return Form::Special(*range);
         }
         let allocation = &self.allocations[id];
         if is_marked(self.model, allocation) && allocation.backing_linear { Form::Swizzle } else { Form::Kept }

@@ -23,6 +23,7 @@ use crate::allocation::{Locks, Placement, SYSTEM_COPY};
 use crate::operation::RangeWish;
 use crate::operation::{WindowMap, WindowPages};
 use crate::paging::{Batch, Cause, Work};
+use crate::seldom::Seldom;
 use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
 use rules::{Medium, Ruling, Subject};
@@ -137,7 +138,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let work = self.finish(batch, false);
         let clear = self.make_whole(id);
         let through_aperture = self.shows_primary(id);
-        self.allocations[id].locks = Locks { count: 1, confined, through_aperture, ..Locks::default() };
+        self.allocations[id].locks = Seldom::of(Locks { count: 1, confined, through_aperture, ..Locks::default() });
         self.allocations[id].locks.runs = self.cpu_runs(id);
         Ok(self.plan_of(id, work, window, clear))
     }
@@ -150,7 +151,7 @@ impl<F: Copy + Eq> VidMm<F> {
     // spec: memory §6.6, an error is "no address": row 6 of memory §6.3
     pub fn window_failed(&mut self, id: AllocationId, map: &WindowMap) -> Result<LockPlan<F>, LockError> {
         assert_eq!(self.allocations[id].locks.count, 1, "only a first lock maps a window");
-        self.allocations[id].locks = Locks::default();
+        self.allocations[id].locks.clear();
         let segment = map.segment;
         if let Some(pages) = self.end_window(id) {
             self.window_unmapped(&pages);
@@ -164,7 +165,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let work = self.finish(batch, false);
         let clear = self.make_whole(id);
         let runs = self.cpu_runs(id);
-        self.allocations[id].locks = Locks { count: 1, runs, ..Locks::default() };
+        self.allocations[id].locks = Seldom::of(Locks { count: 1, runs, ..Locks::default() });
         Ok(self.plan_of(id, work, None, clear))
     }
 
@@ -178,9 +179,9 @@ impl<F: Copy + Eq> VidMm<F> {
     /// # Errors
     /// `NotLocked`.
     pub fn unlock(&mut self, id: AllocationId) -> Result<bool, LockError> {
-        let locks = &mut self.allocations[id].locks;
-        locks.count = locks.count.checked_sub(1).ok_or(LockError::NotLocked)?;
-        if locks.count > 0 {
+        let left = self.allocations[id].locks.count.checked_sub(1).ok_or(LockError::NotLocked)?;
+        self.allocations[id].locks.count = left;
+        if left > 0 {
             return Ok(false);
         }
         self.unlocked(id);
@@ -343,7 +344,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     fn unlocked(&mut self, id: AllocationId) {
-        self.allocations[id].locks = Locks::default();
+        self.allocations[id].locks.clear();
         self.windows.keep(id);
         self.ranges.keep(id, false);
     }

@@ -23,6 +23,7 @@ use wddm_types::{CpuRun, PAGE_BYTES};
 use crate::allocation::{Locks, Placement, SYSTEM_COPY};
 use crate::operation::RangeWish;
 use crate::paging::{Cause, Work};
+use crate::seldom::Seldom;
 use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
 use crate::vidmm::placement::plan::{Claim, Limit, Takes};
@@ -251,7 +252,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if self.allocations[id].locks.count == 0 {
             let acquired = how.acquire.is_some();
             let through_aperture = self.shows_primary(id);
-            self.allocations[id].locks = Locks { confined, acquired, through_aperture, ..Locks::default() };
+            self.allocations[id].locks = Seldom::of(Locks { confined, acquired, through_aperture, ..Locks::default() });
             self.allocations[id].locks.runs = self.cpu_runs(id);
         }
         self.allocations[id].locks.count += 1;

@@ -85,8 +85,11 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Content that leaves the aperture, or enters it, while it is locked: the CPU sees its pages themselves from then on.
     pub(crate) fn leave_aperture_view(&mut self, id: AllocationId, batch: &mut Batch<F>) {
         let locks = &mut self.allocations[id].locks;
-        if std::mem::take(&mut locks.through_aperture) && locks.count > 0 {
-            batch.locked.insert(id);
+        if locks.through_aperture {
+            locks.through_aperture = false;
+            if locks.count > 0 {
+                batch.locked.insert(id);
+            }
         }
     }
 
