@@ -119,6 +119,9 @@ impl Adapter {
     ) {
         // A driver that panics at one of them takes the others along: their loss is no second bug.
         works.iter_mut().filter_map(|(work, _)| work.as_mut()).for_each(vidmm::Work::accept);
+        if works.iter().all(|(work, _)| work.is_none()) && self.ring_names_nothing() {
+            return self.end_at_once(cx, process, works.into_iter().filter_map(|(_, dead)| dead), gone);
+        }
         let last = works.len();
         for (nth, (work, dead)) in works.into_iter().enumerate() {
             let destroys = if nth + 1 == last { gone.take() } else { None };
@@ -131,6 +134,27 @@ impl Adapter {
         }
         if gone.is_some() {
             self.queue_work(cx, process, None, None, gone.into_iter().collect());
+        }
+    }
+
+    /// Whether no operation is queued or with the hardware, and the driver may be called.
+    fn ring_names_nothing(&self) -> bool {
+        self.may_pump() && !self.life.is_reset_due() && self.memory.ring.is_idle() && self.memory.ring.is_at_rest()
+    }
+
+    /// Ends what needs no operation, while no operation names it: the driver destroys it now, and no engine is woken for that.
+    fn end_at_once(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        dead: impl Iterator<Item = vidmm::AllocationId>,
+        gone: Option<Gone>,
+    ) {
+        self.revoke_returned(cx);
+        self.emit_untold(cx, process, self.memory.ring.next_serial());
+        dead.for_each(|dead| self.memory.allocations.tell_no_more(dead));
+        if let Some(Gone { allocations, resource, with_resource }) = gone {
+            self.destroy_in_driver(cx, &allocations, resource, with_resource);
         }
     }
 
