@@ -2,27 +2,28 @@
 //! answer; so the client has as long as its limits say, and the daemon ends it then. A client that lets the daemon hold its stores, and says
 //! where they are, is not asked to hold them.
 
+mod client;
+
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use client::Deaf;
 use d3dkmt::{Allocation, EvictFlags, Residency};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use dxgkd::{Daemon, Limits, ProcessLimits};
 use kmt_calls::wire::{decode, encode};
-use kmt_calls::{Call, DoorbellAddress, LockCall, MappingId, Notification, QueuedFence, Refusal, Reply};
+use kmt_calls::{Call, LockCall, NativeFenceRequest, SyncCall, WaitFlags};
+use kmt_link::Link;
 use kmt_link::socket::{
-    Asked, FILES_MAX, FileOf, Hello, MESSAGE_MAX, PacketError, Packets, PieceOf, Placed, Push, Pushed, Request,
-    Response, Said, SocketLink, Told,
+    Asked, FILES_MAX, FileOf, MESSAGE_MAX, PieceOf, Placed, Push, Pushed, Request, Said, SocketLink,
 };
-use kmt_link::{CpuMapping, DoorbellPage, Link, OwnCommands, WritableWord};
-use shared_words::{AddressRange, Memory, ReadOnlyWord, StoresElsewhere};
+use shared_words::{AddressRange, Memory, StoresElsewhere};
 use softgpu_spec::private_data::{AllocationRequest, Details, Kind};
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind};
-use wddm_types::{NodeId, RawHandle, WordAddress};
+use wddm_types::{NodeId, RawHandle};
 
 const BYTES: u64 = 64 << 10;
 /// How long a client may keep the kernel waiting.
@@ -47,157 +48,6 @@ fn serve(answer_ms: u64) -> Served {
     let process = ProcessLimits { answer_ms, ..ProcessLimits::default() };
     let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, Limits { process, ..Limits::default() });
     Served { host, daemon: daemon.expect("a socket"), path, _folder: folder }
-}
-
-/// A process's link to the kernel that reads the daemon's messages and answers none. It reads words directly in the kernel's memory.
-struct Deaf {
-    lane: Mutex<Packets>,
-    stream: Packets,
-    host: Arc<Host>,
-    /// The places of mappings that its next request names.
-    placed: Mutex<Vec<Placed>>,
-    came: Mutex<Came>,
-}
-
-/// Messages of the daemon that have come, on the stream or with a response.
-#[derive(Default)]
-struct Came {
-    /// How many the test has heard.
-    next: u64,
-    /// Those that it has not.
-    early: BTreeMap<u64, (Push, Vec<OwnedFd>)>,
-}
-
-impl Deaf {
-    fn connect(served: &Served) -> Arc<Deaf> {
-        Deaf::with(served, None)
-    }
-
-    /// A client that brings the descriptor by which the daemon holds its stores.
-    fn with(served: &Served, stores: Option<BorrowedFd<'_>>) -> Arc<Deaf> {
-        let kind = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
-        let socket = rustix::net::socket(kind.0, kind.1, None).expect("a socket");
-        let address = rustix::net::SocketAddrUnix::new(&served.path).expect("a path");
-        rustix::net::connect(&socket, &address).expect("a kernel");
-        let (stream, theirs) = Packets::pair().expect("two descriptors");
-        let lane = Packets::new(socket);
-        let files: Vec<_> = [Some(theirs.as_fd()), stores].into_iter().flatten().collect();
-        lane.send(&encode(&Hello::OURS, Vec::new()), &files).expect("it listens");
-        lane.receive(MESSAGE_MAX, 0).expect("it is a client");
-        let (lane, host) = (Mutex::new(lane), Arc::clone(&served.host));
-        Arc::new(Deaf { lane, stream, host, placed: Mutex::default(), came: Mutex::default() })
-    }
-
-    /// The next message of the daemon; `None`: the daemon has ended the client.
-    fn hear(&self) -> Option<Push> {
-        self.hear_with_files().map(|(push, _)| push)
-    }
-
-    fn hear_with_files(&self) -> Option<(Push, Vec<OwnedFd>)> {
-        loop {
-            {
-                let mut came = self.came.lock().expect("no panic");
-                let next = came.next;
-                if let Some(message) = came.early.remove(&next) {
-                    came.next += 1;
-                    return Some(message);
-                }
-            }
-            let patience = Duration::from_millis(5);
-            match self.stream.receive_patiently(patience, MESSAGE_MAX, FILES_MAX) {
-                Ok((bytes, files)) => {
-                    let Pushed { before, push } = decode(&bytes).expect("a message of the daemon");
-                    self.came.lock().expect("no panic").early.insert(before, (push, files));
-                }
-                Err(PacketError::System(rustix::io::Errno::AGAIN)) => {}
-                Err(_) => return None,
-            }
-        }
-    }
-}
-
-fn gone() -> Refusal {
-    let (status, blame) = (wddm_types::NtStatus::DEVICE_REMOVED, wddm_types::Blame::Driver);
-    Refusal { status, blame, reason: "it was ended".into(), bytes_to_trim: 0 }
-}
-
-impl Link for Deaf {
-    fn call(&self, call: Call) -> Result<Reply, Refusal> {
-        let lane = self.lane.lock().expect("no panic");
-        let placed = std::mem::take(&mut *self.placed.lock().expect("no panic"));
-        let asked = Asked { placed, ..Asked::only(Request::Call(call)) };
-        lane.send(&encode(&asked, Vec::new()), &[]).map_err(|_| gone())?;
-        let (bytes, _) = lane.receive(MESSAGE_MAX, 0).map_err(|_| gone())?;
-        let Told { pushed, pushes, response } = decode(&bytes).expect("a response");
-        let first = pushed - pushes.len() as u64;
-        let numbered = (first..).zip(pushes).map(|(before, push)| (before, (push, Vec::new())));
-        self.came.lock().expect("no panic").early.extend(numbered);
-        match response {
-            Response::Answer(result) => result,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn system_memory(&self) -> Option<&Arc<Memory>> {
-        None
-    }
-
-    fn read_only(&self, address: WordAddress) -> ReadOnlyWord {
-        ReadOnlyWord::new(Arc::clone(self.host.system_memory()), address.0)
-    }
-
-    fn writable(&self, address: WordAddress) -> WritableWord {
-        WritableWord::new(Arc::clone(self.host.system_memory()), address.0)
-    }
-
-    fn mapping(&self, _mapping: MappingId) -> Option<Arc<CpuMapping>> {
-        None
-    }
-
-    fn doorbell(&self, _address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
-        None
-    }
-
-    fn take_notification(&self) -> Option<Notification> {
-        None
-    }
-
-    fn wait_notification(&self) -> Option<Notification> {
-        None
-    }
-
-    fn descriptor(&self, _handle: u64) -> Result<OwnedFd, Refusal> {
-        Err(gone())
-    }
-
-    fn described(&self, _descriptor: BorrowedFd<'_>) -> Result<u64, Refusal> {
-        Err(gone())
-    }
-
-    fn section_over(
-        &self,
-        adapter: RawHandle,
-        file: BorrowedFd<'_>,
-        offset_bytes: u64,
-        size_bytes: u64,
-    ) -> Result<Reply, Refusal> {
-        let _ = (adapter, file, offset_bytes, size_bytes);
-        Err(gone())
-    }
-
-    fn own_commands(&self) -> Result<OwnCommands, Refusal> {
-        Err(gone())
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.host.now_ns()
-    }
-
-    fn traces_fences(&self) -> bool {
-        false
-    }
-
-    fn fences_queued(&self, _queue: RawHandle, _queued: &[QueuedFence]) {}
 }
 
 /// An ordinary client: its memory moves, it locks the memory, and its writes stay.
@@ -278,7 +128,7 @@ const MANNERS: [(&str, u32, Manner); 3] = [
 fn is_ended(what: &str, manner: Manner) -> u32 {
     let served = serve(ANSWER_MS);
     let mut honest = Honest::connect(&served);
-    let deaf = Deaf::connect(&served);
+    let deaf = Deaf::connect(&served.path, &served.host);
     let asked = std::thread::scope(|scope| {
         let hears = scope.spawn(|| {
             let (mut asked, mut shown) = (0, BTreeSet::new());
@@ -342,7 +192,7 @@ const MOVES: u64 = 8;
 fn who_says_where_it_has_its_mappings_is_not_asked_to_hold_its_stores() {
     let Some(stores) = StoresElsewhere::ours() else { return };
     let served = serve(60_000);
-    let deaf = Deaf::with(&served, Some(stores));
+    let deaf = Deaf::with(&served.path, &served.host, Some(stores));
     let gpu = Gpu::open(Arc::clone(&deaf) as Arc<dyn Link>).expect("the adapter opens");
     let made = with_a_copy(&gpu);
     let (device, allocation) = (gpu.device().handle(), made.handle());
@@ -394,4 +244,37 @@ fn who_says_where_it_has_its_mappings_is_not_asked_to_hold_its_stores() {
         gpu.device().evict(vec![allocation], EvictFlags::empty()).expect("it was resident");
     }
     served.host.check_invariants().expect("the kernel's invariants hold");
+}
+
+/// A batch of calls has one response, which comes when the last of them is over.
+#[test]
+fn a_call_that_sleeps_lets_the_messages_before_it_go() {
+    let served = serve(60_000);
+    let deaf = Deaf::connect(&served.path, &served.host);
+    let gpu = Gpu::open(Arc::clone(&deaf) as Arc<dyn Link>).expect("the adapter opens");
+    let kind = Kind::System;
+    let asked =
+        AllocationRequest { kind, cpu_visible: true, cached: false, accessed_physically: false, size_bytes: BYTES };
+    let made = gpu.device().create_allocation(asked.encode().to_vec()).expect("memory");
+    let fence = gpu.device().create_native_fence(NativeFenceRequest::default()).expect("a fence");
+    let (device, allocation) = (gpu.device().handle(), made.handle());
+    let lock = || Call::Lock(LockCall::Lock2 { device, allocation, flags: 0 });
+    // The first lock brings the arena.
+    deaf.call(lock()).expect("always");
+    deaf.call(Call::Lock(LockCall::Unlock2 { device, allocation })).expect("it was locked");
+    while !matches!(deaf.hear().expect("it is not ended"), Push::Gone(_)) {}
+
+    let points = vec![(fence.handle(), 1)];
+    let waits = SyncCall::WaitForSynchronizationObjectFromCpu {
+        device,
+        points,
+        async_event: RawHandle::NONE,
+        flags: WaitFlags::empty(),
+    };
+    let asked = Asked::only(Request::Calls(vec![lock(), Call::Sync(waits)]));
+    deaf.lane.lock().expect("no panic").send(&encode(&asked, Vec::new()), &[]).expect("it listens");
+    let heard = deaf.stream.receive_patiently(Duration::from_secs(60), MESSAGE_MAX, FILES_MAX);
+    let (bytes, _) = heard.expect("the lock is told of while the wait sleeps");
+    assert!(matches!(decode(&bytes), Ok(Pushed { push: Push::Shows { .. }, .. })));
+    deaf.stream.close();
 }
