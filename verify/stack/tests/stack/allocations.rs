@@ -2,6 +2,7 @@
 //! back, and later changes.
 
 mod answers;
+mod ends;
 mod kept;
 mod sections;
 mod surfaces;

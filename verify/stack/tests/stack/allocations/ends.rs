@@ -1,0 +1,77 @@
+//! When the driver hears that an allocation ends: behind every operation that may name it, and in the call itself where there is none.
+
+use d3dkmt::{MakeResidentFlags, Residency};
+use ddi::PowerState;
+use events::Event;
+use stack::heard::heard_on;
+
+use super::*;
+
+const BYTES: u64 = 64 << 10;
+
+fn plain(gpu: &Gpu) -> Arc<d3dkmt::Allocation> {
+    gpu.device().create_allocation(data(Kind::System, BYTES).encode().to_vec()).expect("system memory")
+}
+
+/// Has the ring copy for a while; answers the value behind it.
+fn begins_paging(gpu: &Gpu, surface: &softgpu_umd::Surface) -> u64 {
+    let handles = vec![surface.allocation().handle()];
+    match gpu.paging().make_resident(handles, MakeResidentFlags::empty()).expect("there is room") {
+        Residency::Pending { paging_fence_value } => paging_fence_value,
+        other => panic!("it takes the ring a while: {other:?}"),
+    }
+}
+
+fn passes(gpu: &Gpu, value: u64) {
+    gpu.device().wait(&[(gpu.paging().fence(), value)]).expect("the ring gets there");
+    gpu.device().state().expect("and it is heard of");
+}
+
+// spec: memory §2.7, memory §6.2
+#[test]
+fn the_driver_hears_of_an_end_behind_what_is_queued_and_else_at_once() {
+    let (host, steps) = recorded();
+    let gpu = gpu(&host);
+    let surface = gpu.create_surface(SurfaceKind::Local, 4 * MIB).expect("a surface");
+    let ended = || {
+        let steps = std::mem::take(&mut *steps.lock().expect("a test"));
+        steps.iter().filter(|step| matches!(step, Step::Destroy(..))).count()
+    };
+    let value = begins_paging(&gpu, &surface);
+    let early = plain(&gpu);
+    ended();
+    drop(early);
+    assert_eq!(ended(), 0, "operations are queued");
+    passes(&gpu, value);
+    assert_eq!(ended(), 1, "they are over");
+
+    drop(plain(&gpu));
+    assert_eq!(ended(), 1, "none is queued");
+
+    let sleeper = plain(&gpu);
+    host.power_transition(PowerState::Standby).expect("it falls asleep");
+    drop(sleeper);
+    assert_eq!(ended(), 0, "a driver without power hears of no end");
+    host.power_transition(PowerState::On).expect("it wakes");
+    passes(&gpu, 0);
+    assert_eq!(ended(), 1, "it has power");
+    host.check_invariants().expect("the kernel's invariants hold");
+}
+
+// spec: memory §3.1
+#[test]
+fn an_end_that_needs_no_operation_wakes_no_engine() {
+    let (host, works) =
+        heard_on("discrete-4k", VIRTUAL, 8 * MIB, |event| matches!(event, Event::PagingQueued { .. }));
+    let gpu = gpu(&host);
+    let surface = gpu.create_surface(SurfaceKind::Local, 4 * MIB).expect("a surface");
+    let value = begins_paging(&gpu, &surface);
+    passes(&gpu, value);
+    let unused = plain(&gpu);
+    works.take();
+    drop(unused);
+    assert_eq!(works.count(|_| true), 0, "nothing of it is to be carried out");
+    drop(surface);
+    assert_eq!(works.count(|_| true), 1, "its addresses are unmapped, and its frames leave");
+    host.check_invariants().expect("the kernel's invariants hold");
+}
