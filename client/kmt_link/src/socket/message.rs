@@ -7,7 +7,7 @@ use wddm_types::RawHandle;
 use crate::{OwnCommands, OwnEvents};
 
 /// The version of everything here and of the calls; a kernel speaks one.
-pub const VERSION: u32 = 16;
+pub const VERSION: u32 = 17;
 
 /// The first message on a connection to a kernel, with the other end of what becomes the stream; and, if the operating system holds stores
 /// here, that by which the kernel can have them held ([`shared_words::StoresElsewhere`]).
