@@ -3,6 +3,7 @@
 
 mod book;
 mod check;
+mod context;
 mod locks;
 mod offer;
 
@@ -29,6 +30,7 @@ use crate::segment::Segment;
 use crate::seldom::Seldom;
 use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::unique::UniqueProtections;
+use context::ContextContent;
 
 /// Why an allocation is not created. The driver's description or the caller's wish is to blame; `NoBackingStore` is
 /// scarcity.
@@ -90,15 +92,6 @@ pub(crate) enum Placement {
     Memory(SegmentId, Extents),
     /// In its system pages (S4); with the aperture and its pages that show it, if accessed physically.
     System(Option<(SegmentId, PageRun)>),
-}
-
-/// The driver's part in the content of a context allocation.
-#[derive(Debug, Default)]
-pub(crate) struct ContextContent {
-    /// It has made the first content, which is kept like any other.
-    pub initialized: bool,
-    /// Changes that wait for all of it to be resident, oldest first.
-    pub updates: Vec<Vec<u8>>,
 }
 
 /// One allocation.

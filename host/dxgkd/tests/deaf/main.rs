@@ -15,7 +15,7 @@ use d3dkmt::{Allocation, EvictFlags, Residency};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use dxgkd::{Daemon, Limits, ProcessLimits};
 use kmt_calls::wire::{decode, encode};
-use kmt_calls::{Call, LockCall, NativeFenceRequest, SyncCall, WaitFlags};
+use kmt_calls::{Call, LockCall, NativeFenceRequest, Refusal, SyncCall, WaitFlags};
 use kmt_link::Link;
 use kmt_link::socket::{
     Asked, FILES_MAX, FileOf, MESSAGE_MAX, PieceOf, Placed, Push, Pushed, Request, Said, SocketLink,

@@ -54,27 +54,22 @@ pub(super) fn row(program: Program<'_>, batches: usize, smoke: bool) -> Result<R
 /// A client, and what keeps the kernel that it has for itself.
 struct Client {
     gpu: Gpu,
-    // Behind what uses it.
-    _kernel: Kept,
-}
-
-/// A kernel in this program, or a daemon.
-enum Kept {
-    _Here(Kernel),
-    _There(PartProcess),
+    // Behind what uses them: a kernel in this program, or a daemon.
+    _kernel: Option<Kernel>,
+    _daemon: Option<PartProcess>,
 }
 
 impl Client {
     fn in_process() -> Result<Client, BenchError> {
         let kernel = Kernel::start(VRAM_BYTES, false)?;
-        Ok(Client { gpu: Gpu::open(kernel.connect()?)?, _kernel: Kept::_Here(kernel) })
+        Ok(Client { gpu: Gpu::open(kernel.connect()?)?, _kernel: Some(kernel), _daemon: None })
     }
 
     fn of_daemon(program: Program<'_>) -> Result<Client, BenchError> {
         let mut part = program.start(&["daemon"])?;
         let socket = part.hear()?;
         let link = SocketLink::connect(Path::new(&socket)).map_err(|error| BenchError::Device(error.to_string()))?;
-        Ok(Client { gpu: Gpu::open(link)?, _kernel: Kept::_There(part) })
+        Ok(Client { gpu: Gpu::open(link)?, _kernel: None, _daemon: Some(part) })
     }
 
     /// Nanoseconds of a life, the mean of so many one after the other. A last call waits until the kernel has carried out the destructions,

@@ -61,8 +61,7 @@ fn the_driver_hears_of_an_end_behind_what_is_queued_and_else_at_once() {
 // spec: memory §3.1
 #[test]
 fn an_end_that_needs_no_operation_wakes_no_engine() {
-    let (host, works) =
-        heard_on("discrete-4k", VIRTUAL, 8 * MIB, |event| matches!(event, Event::PagingQueued { .. }));
+    let (host, works) = heard_on("discrete-4k", VIRTUAL, 8 * MIB, |event| matches!(event, Event::PagingQueued { .. }));
     let gpu = gpu(&host);
     let surface = gpu.create_surface(SurfaceKind::Local, 4 * MIB).expect("a surface");
     let value = begins_paging(&gpu, &surface);
