@@ -9,9 +9,13 @@ use std::time::{Duration, Instant};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use dxgkd::{Daemon, Limits, ProcessLimits};
 use kmt_calls::wire::{decode, encode};
-use kmt_calls::{AdapterCall, Call, DeviceCall, EventCall, NativeFenceRequest, Refusal, Reply, SignalFlags, SyncCall};
+use kmt_calls::{
+    AdapterCall, Call, DeviceCall, EventCall, LockCall, NativeFenceRequest, Refusal, Reply, SignalFlags, SyncCall,
+};
 use kmt_link::Link;
 use kmt_link::socket::{Asked, ConnectError, Hello, Packets, Request, Response, SocketLink, Told, VERSION};
+use softgpu_spec::private_data::{AllocationRequest, Kind};
+use softgpu_umd::Gpu;
 use wddm_types::{Blame, NtStatus};
 
 /// A kernel that is served.
@@ -307,6 +311,50 @@ fn there_are_no_more_clients_and_lanes_than_the_limits_say() {
         // No lane is left for a call that sets the event: the end of the daemon ends the waits.
         drop(served.daemon.take());
     });
+}
+
+/// Where all lanes are taken a posted call goes on the one that others are asked for with, and has a response that no caller reads. The
+/// client hears nevertheless what that brings.
+#[test]
+fn what_a_posted_call_causes_is_heard_where_no_lane_is_left() {
+    let process = ProcessLimits { lanes: 2, ..ProcessLimits::default() };
+    let mut served = Served::start(Limits { process, ..Limits::default() });
+    let link = served.connect();
+    let gpu = Gpu::open(Arc::clone(&link) as Arc<dyn Link>).expect("an adapter");
+    let (kind, size_bytes) = (Kind::System, 64 << 10);
+    let asked = AllocationRequest { kind, cpu_visible: true, cached: false, accessed_physically: false, size_bytes };
+    let locked = gpu.device().create_allocation(asked.encode().to_vec()).expect("memory");
+    let (device, allocation) = (gpu.device().handle(), locked.handle());
+    link.call(Call::Lock(LockCall::Lock2 { device, allocation, flags: 0 })).expect("always");
+    let Ok(Reply::Handle(event)) = link.call(Call::Event(EventCall::Create { manual_reset: false })) else {
+        panic!("no event")
+    };
+    let (tells, told) = std::sync::mpsc::channel();
+    let waits = Arc::clone(&link);
+    std::thread::spawn(move || {
+        loop {
+            match waits.call(Call::Event(EventCall::Wait { event, block: true })) {
+                // The loop below may occupy the lane for a moment.
+                Err(Refusal { blame: Blame::Quota, .. }) => {}
+                waited => return tells.send(waited),
+            }
+        }
+    });
+    let began = Instant::now();
+    while link.call(Call::Adapter(AdapterCall::EnumAdapters)).is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(20), "no call is refused");
+    }
+    // Its mapping goes with it, and the wait's response comes behind that.
+    drop(locked);
+    link.post(Call::Event(EventCall::Set { event }));
+    let waited = told.recv_timeout(Duration::from_secs(60));
+    if waited.is_err() {
+        // What is to be dropped would wait as well.
+        drop(served.daemon.take());
+    }
+    waited.expect("the wait is over").expect("the event is set");
+    open(&link);
+    served.host.check_invariants().expect("the kernel's invariants hold");
 }
 
 #[test]

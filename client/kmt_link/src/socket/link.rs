@@ -14,7 +14,7 @@ use wddm_types::{Blame, NtStatus, PAGE_BYTES, RawHandle, WordAddress};
 
 use super::hearing::{Hearing, Page, listen};
 use super::lanes::{Lanes, response};
-use super::message::{CALLS_MAX, Hello, QUEUED_MAX, Request, Response};
+use super::message::{CALLS_MAX, Hello, QUEUED_MAX, Request, Response, Told};
 use super::packet::PacketError;
 use super::packets::Packets;
 use crate::{CpuMapping, DoorbellPage, Link, OwnCommands, OwnEvents, WritableWord};
@@ -121,8 +121,17 @@ impl SocketLink {
             Request::Now | Request::FencesQueued { .. } => self.lanes.ask_shortly(request),
             _ => self.lanes.ask(request, files),
         };
+        self.take(asked)
+    }
+
+    /// Takes a response, when the messages that the kernel had before it have been carried out. No response may be left untaken: messages on the
+    /// stream wait for those that it brings.
+    fn take(
+        &self,
+        asked: Result<(Told, Option<OwnedFd>), PacketError>,
+    ) -> Result<(Response, Option<OwnedFd>), PacketError> {
         if let Err(why @ (PacketError::Malformed(_) | PacketError::Closed)) = &asked {
-            // Messages may have gone with that response: those on the stream wait for them.
+            // There may have been messages in it.
             self.give_up(why);
         }
         let heard = asked.and_then(|(told, file)| {
@@ -221,7 +230,8 @@ impl Link for SocketLink {
             return;
         }
         if let Ok(false) = self.lanes.post(call.clone()) {
-            let _ = self.lanes.ask_shortly(Request::Call(call));
+            // A posted call's answer is not read.
+            let _ = self.take(self.lanes.ask_shortly(Request::Call(call)));
         }
     }
 
