@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use kmt_link::socket::SocketLink;
 use rustix::process::{Pid, Signal, kill_process};
 use served::{NEVER, openwddm};
-use softgpu_umd::Gpu;
+use softgpu_umd::{Gpu, SurfaceKind, UmdError};
 use wddm_types::NtStatus;
 
 /// A daemon over a file in a folder, and its log.
@@ -91,4 +91,32 @@ fn new_limits_hold_for_processes_that_come_and_that_are_there_and_a_wrong_file_c
     assert!(line.contains("its limits hold"), "{line}");
     fence(&gpu).expect("it may have more again");
     assert_eq!(daemon.child.try_wait().expect("it is there"), None, "it serves on");
+}
+
+#[test]
+fn a_client_locks_as_much_video_memory_as_the_configuration_says_and_more_when_that_says_more() {
+    const MIB: u64 = 1 << 20;
+    let mut daemon = Reloading::start("[process]\nlocked_video = \"2MiB\"\n");
+    let gpu = Gpu::open(SocketLink::connect(&daemon.socket()).expect("a kernel")).expect("an adapter");
+    let surfaces = [(); 3].map(|()| {
+        let surface = gpu.create_lockable_surface(SurfaceKind::Local, MIB, false).expect("memory enough");
+        gpu.pin(&surface).expect("memory enough");
+        surface
+    });
+    let locks = [0, 1].map(|nth| surfaces[nth].lock().expect("within the limit"));
+    let Err(UmdError::Refused(refused)) = surfaces[2].lock() else { panic!("it may lock no more") };
+    assert_eq!(refused.status, NtStatus::NO_MEMORY);
+    let said = "2097152 of 2097152, and 1048576 more are asked for; raise process.locked_video";
+    assert!(refused.reason.contains(said), "{}", refused.reason);
+    locks[1].write_words(0, &[7]);
+    assert_eq!(locks[1].read_word(0), 7, "what it has locked stays its own");
+
+    let line = daemon.reload("[process]\nlocked_video = \"3MiB\"\n");
+    assert!(line.contains("its limits hold"), "{line}");
+    let third = surfaces[2].lock().expect("it may lock more now");
+    daemon.reload("[process]\nlocked_video = \"1MiB\"\n");
+    drop((locks, third));
+    let last = surfaces[0].lock().expect("it has nothing else");
+    assert!(surfaces[1].lock().is_err(), "the limit is lower now");
+    drop(last);
 }
