@@ -246,3 +246,26 @@ impl Displays {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::ObjectNumber;
+
+    #[test]
+    fn shared_primaries_that_have_gone_are_forgotten_when_another_one_is_made() {
+        // spec: memory §2.7
+        let (source, target) = (VidPnSourceId(0), VidPnTargetId(0));
+        let sources = Sources::of(vec![VidPnPath { source, target, refresh_ns: 16_666_667 }]);
+        let mut displays = Displays { sources, ..Displays::default() };
+        let bodies = [1, 2, 3].map(ResourceBodyNumber::from_raw);
+        let known = |displays: &Displays| -> Vec<ResourceBodyNumber> {
+            displays.shared_primaries(source).expect("the source is there").1.collect()
+        };
+        displays.shared_primary_made(source, bodies[0], |_| true);
+        displays.shared_primary_made(source, bodies[1], |_| true);
+        assert_eq!(known(&displays), [bodies[1], bodies[0]], "the newest first");
+        displays.shared_primary_made(source, bodies[2], |body| body != bodies[1]);
+        assert_eq!(known(&displays), [bodies[2], bodies[0]], "one that has gone takes no room");
+    }
+}
