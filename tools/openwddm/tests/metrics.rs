@@ -55,6 +55,9 @@ fn a_collector_finds_what_processes_do_and_counters_only_rise() {
     gpu.pin(&surface).expect("room");
     let after = samples(address);
     assert_eq!(resident(&after) - resident(&before), (4 * MIB) as f64);
+    let comm = std::fs::read_to_string("/proc/self/comm").expect("this program has a name");
+    let own = format!(",pid=\"{}\",name=\"{}\"}}", std::process::id(), comm.trim_end());
+    assert_eq!(sum(&after, "openwddm_process_info", &own), 1.0, "{own} in {after:?}");
     assert_eq!(sum(&after, "openwddm_segment_capacity_bytes", "segment=\"1\""), (128 * MIB) as f64);
     let mut running =
         openwddm(&["run", "--steps", "1000", "--connect"]).arg(&daemon.socket).spawn().expect("it starts");
