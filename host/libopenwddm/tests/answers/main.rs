@@ -87,6 +87,25 @@ fn what_memory_is_missing_is_said() {
     assert_eq!(answers("memory", &[]), "said what is missing\n");
 }
 
+/// In video memory that is smaller than the program's surfaces.
+// spec: sync §2.10 (QueryStatistics)
+#[test]
+fn bytes_that_paging_moves_are_told_as_bytes_over_the_link() {
+    for profile in ["discrete-4k", "wddm2-packets"] {
+        assert_eq!(answers("paged", &[("OPENWDDM_ADAPTER", profile)]), "counted each way\n", "{profile}");
+    }
+}
+
+/// This test's daemon has no process outside of its sandbox that reads names.
+// spec: sync §2.10 (QueryStatistics)
+#[test]
+fn a_process_has_the_number_and_the_name_that_the_operating_system_gives_it() {
+    assert_eq!(answers("named", &[]), "a number and a name\n");
+    let mut served = Served::start();
+    assert_eq!(answers("named", &served.environment()), "a number\n");
+    served.end();
+}
+
 /// The state of the device, and every refusal behind the loss.
 // spec: memory §5.8, memory §8.6
 #[test]
