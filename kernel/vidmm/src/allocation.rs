@@ -132,6 +132,7 @@ pub(crate) struct Allocation<F> {
     pub standing: Option<VictimEntry>,
     /// Displays and queued updates that need it where it is.
     pub pins: u32,
+    /// The process offers its content, or is about to.
     offers: Seldom<Offers>,
     /// The group in which its bytes count for the processes that list it.
     pub charged: Option<SegmentGroup>,

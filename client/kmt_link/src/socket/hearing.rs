@@ -384,9 +384,8 @@ fn shown(size_bytes: u64, pieces: Vec<Piece>) -> CpuMapping {
     if !whole {
         return CpuMapping::new(size_bytes, pieces, None, NoAddresses::RowsBelowPages);
     }
-    let parts = || pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes));
-    let shown = AddressRange::showing(size_bytes, parts());
-    match shown {
+    let parts = pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes));
+    match AddressRange::showing(size_bytes, parts) {
         Ok(range) => CpuMapping::at_addresses(size_bytes, range),
         Err(error) => CpuMapping::new(size_bytes, pieces, None, NoAddresses::System(error.to_string())),
     }

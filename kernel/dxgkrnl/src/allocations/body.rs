@@ -21,6 +21,7 @@ pub struct Body {
     pub(super) told_as: AllocationNumber,
     /// The body of the resource that it is a member of. An NT handle of the resource keeps its members.
     pub resource: Option<ResourceBodyNumber>,
+    /// What few bodies have.
     pub rare: Seldom<BodyRare>,
 }
 

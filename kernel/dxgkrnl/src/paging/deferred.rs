@@ -176,6 +176,11 @@ impl PagingRing {
         self.owes_no_progress() && !defers && !self.scratch_shows_any()
     }
 
+    /// Whether no work is queued, with the hardware or about to be over: no operation names anything.
+    pub fn has_nothing(&self) -> bool {
+        self.is_idle() && self.is_at_rest()
+    }
+
     /// How far the hardware has got, and what it has moved is shown.
     pub fn shown(&self) -> u64 {
         self.last_done.saturating_sub(u64::from(self.shows()))

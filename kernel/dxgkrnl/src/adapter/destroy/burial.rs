@@ -119,7 +119,8 @@ impl Adapter {
     ) {
         // A driver that panics at one of them takes the others along: their loss is no second bug.
         works.iter_mut().filter_map(|(work, _)| work.as_mut()).for_each(vidmm::Work::accept);
-        if works.iter().all(|(work, _)| work.is_none()) && self.ring_names_nothing() {
+        let may_build = self.may_pump() && !self.life.is_reset_due();
+        if may_build && works.iter().all(|(work, _)| work.is_none()) && self.memory.ring.has_nothing() {
             return self.end_at_once(cx, process, works.into_iter().filter_map(|(_, dead)| dead), gone);
         }
         let last = works.len();
@@ -137,12 +138,8 @@ impl Adapter {
         }
     }
 
-    /// Whether no operation is queued or with the hardware, and the driver may be called.
-    fn ring_names_nothing(&self) -> bool {
-        self.may_pump() && !self.life.is_reset_due() && self.memory.ring.is_idle() && self.memory.ring.is_at_rest()
-    }
-
-    /// Ends what needs no operation, while no operation names it: the driver destroys it now, and no engine is woken for that.
+    /// Ends what needs no operation, while no operation names it: the driver destroys it now, and no engine is woken for that. Of what an empty
+    /// work does, this is left ([`Adapter::queue_work`]).
     fn end_at_once(
         &mut self,
         cx: &mut Cx<'_>,
