@@ -9,7 +9,7 @@ pub use waiting::WaitingLocks;
 
 use kmt_calls::{LockFlags, Refusal};
 use vidmm::{LegacyLock, LockError};
-use wddm_types::{Blame, NtStatus, RawHandle};
+use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
 
 use crate::number::{AllocationNumber, DeviceNumber, Token};
 use crate::refusal::refuse;
@@ -30,6 +30,8 @@ pub struct LegacyRequest {
     pub token: Token,
     /// The device whose lock it is.
     pub device: DeviceNumber,
+    /// Its process.
+    pub process: ProcessId,
     /// The allocation.
     pub number: AllocationNumber,
     /// The handle by which the caller names it.

@@ -219,14 +219,16 @@ impl Adapter {
     }
 
     /// Only the creating process may lock a shared allocation, and a process only so much that may lie in video memory. Further locks of
-    /// what is locked cost nothing more.
+    /// what is locked, or what one waits for, cost nothing more.
     // spec: memory §6.3
     pub(super) fn may_lock(&self, number: AllocationNumber) -> Result<(), Refusal> {
-        self.memory.allocations.may_lock(number, self.process_of_binding(number))?;
+        let process = self.process_of_binding(number);
+        self.memory.allocations.may_lock(number, process)?;
         let id = self.memory.allocations[number].vidmm;
-        match self.memory.cpu_view.of(id) {
-            Some(_) => Ok(()),
-            None => self.memory.committing.may_lock(self.video_bytes(id)),
+        let counts = self.memory.cpu_view.of(id).is_some() || self.awaited_locks(process).any(|awaited| awaited == id);
+        match counts {
+            true => Ok(()),
+            false => self.memory.committing.may_lock(self.video_bytes(id)),
         }
     }
 

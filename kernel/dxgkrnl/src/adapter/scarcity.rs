@@ -1,7 +1,10 @@
 //! What the machine asks of an adapter for the limits that it holds processes to: what pending destructions give back, for the calls that
 //! wait for it (`crate::scarcity`), and what is used.
 
+use std::collections::BTreeSet;
+
 use gpu_fence::WaitMode;
+use vidmm::AllocationId;
 use wddm_types::{PAGE_BYTES, Pages, ProcessId};
 
 use crate::adapter::Adapter;
@@ -81,9 +84,20 @@ impl Adapter {
         self.memory.committing.committed()
     }
 
-    /// Bytes of allocations that a process has locked and that may lie in video memory.
+    /// Bytes of allocations that a process has locked, or waits to lock, and that may lie in video memory. Each waiting lock counts from its
+    /// call on: else several would each be within the limit, and all of them beyond it.
+    // spec: memory §6.3, memory §6.5
     pub fn locked_bytes_of(&self, process: ProcessId) -> u64 {
-        self.memory.cpu_view.locked().of(process).bytes
+        let waiting: BTreeSet<AllocationId> = self.awaited_locks(process).collect();
+        let awaited: u64 = waiting.into_iter().map(|id| self.video_bytes(id)).sum();
+        self.memory.cpu_view.locked().of(process).bytes + awaited
+    }
+
+    /// The allocations that nothing has locked and that locks of a process wait for.
+    pub fn awaited_locks(&self, process: ProcessId) -> impl Iterator<Item = AllocationId> + '_ {
+        let of_process = self.memory.waiting_locks.iter().filter(move |request| request.process == process);
+        let ids = of_process.filter_map(|request| Some(self.memory.allocations.get(request.number)?.vidmm));
+        ids.filter(|id| self.memory.cpu_view.of(*id).is_none())
     }
 
     /// Packets of a process that hardware queues hold back.

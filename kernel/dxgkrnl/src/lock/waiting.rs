@@ -18,6 +18,11 @@ impl WaitingLocks {
         self.known.insert(request)
     }
 
+    /// Those that wait.
+    pub fn iter(&self) -> impl Iterator<Item = &LegacyRequest> {
+        self.known.iter().map(|(_, request)| request)
+    }
+
     /// The wait of a lock is over, as it is once.
     #[must_use = "the call that asked for the lock waits for its answer"]
     pub fn end(&mut self, number: WaitingLockNumber) -> LegacyRequest {

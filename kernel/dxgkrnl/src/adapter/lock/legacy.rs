@@ -53,7 +53,8 @@ impl Adapter {
         let discard = flags.contains(LockFlags::DISCARD) && self.is_renamed(number) && anywhere;
         let discard = discard.then(|| flags.contains(LockFlags::NO_EXISTING_REFERENCE));
         let (device, writes) = (self.memory.allocations[number].device, !flags.contains(LockFlags::READ_ONLY));
-        let request = LegacyRequest { token, device, number, handle, how, writes, discard };
+        let process = self.owners.process_of(device);
+        let request = LegacyRequest { token, device, process, number, handle, how, writes, discard };
         if request.discard.is_some() {
             // spec: memory §6.5: DonotWait and IgnoreSync have no effect with Discard
             return self.lock_renamed(cx, request);

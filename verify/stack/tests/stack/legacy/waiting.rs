@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use d3dkmt::{Allocation, EvictFlags, LockFlags};
-use dxgk_host::{Host, Pending};
+use d3dkmt::{Allocation, Context, DestroyFlags, EvictFlags, LockFlags};
+use dxgk_host::{AccountId, Admission, Host, Pending, ProcessLink, Quota};
 use kmt_calls::{Call, LockCall, PacketCall, Refusal, Reply};
 use kmt_link::Link;
-use softgpu_umd::{ListedCommands, SurfaceKind};
+use softgpu_umd::{Gpu, ListedCommands, SurfaceKind};
 use wddm_types::NtStatus;
 
 use super::rendering::surface_of;
-use super::{BYTES, ENTIRE, Old, config, old, rows};
+use super::{BYTES, COPY, ENTIRE, Old, config, old, rows};
 use stack::world::{MIB, VIRTUAL};
 
 const AT_ONCE: LockFlags = LockFlags::LOCK_ENTIRE.union(LockFlags::DONOT_WAIT);
@@ -140,4 +140,58 @@ fn no_lock_waits_for_a_buffer_that_waits_for_its_own_unlock() {
     drop(held);
     crowded.give_turn();
     assert_eq!(crowded.humble.read(&crowded.target, ENTIRE), rows(1));
+}
+
+/// A lock that waits counts from its call on, once for each allocation, and no more when its wait has ended without it.
+#[test]
+fn a_lock_that_waits_counts_against_the_limit() {
+    // spec: memory §6.3, memory §6.5, memory §9.2
+    let host = Host::start(config(VIRTUAL)).expect("the host starts");
+    let process = Quota { locked_bytes: BYTES, ..Quota::NONE };
+    let admission = Admission { account: AccountId(1000), process, together: Quota::NONE };
+    let link = ProcessLink::admitted(Arc::clone(&host), admission);
+    let gpu = Gpu::open(Arc::clone(&link) as Arc<dyn Link>).expect("the adapter opens");
+    let context = Context::create(gpu.device(), COPY, Vec::new()).expect("a context");
+    let client = Old { gpu, context, link };
+    let [one, other] = [(); 2].map(|()| client.surface(0, 0));
+    [&one, &other].into_iter().for_each(|allocation| client.list(allocation));
+    let go = client.fence();
+    client.context.wait(&go, 1).expect("a wait");
+    ListedCommands::new().copy((&one, 0), (&other, 0), BYTES).render(&client.context).expect("a buffer");
+    let device = client.gpu.device().handle();
+    let lock = |allocation: &Allocation| {
+        let (allocation, pages) = (allocation.handle(), Vec::new());
+        let call = LockCall::Lock { device, allocation, private_driver_data: 0, pages, flags: ENTIRE };
+        begin(&host, &client, Call::Lock(call))
+    };
+    let beyond = |allocation| {
+        let refused = lock(allocation).expect("no wait").expect_err("one lock waits for all that there may be");
+        assert_eq!(refused.status, NtStatus::NO_MEMORY, "{refused}");
+        assert!(refused.reason.contains(&format!("{BYTES} of {BYTES}")), "{refused}");
+    };
+    let waits = [lock(&one), lock(&one)].map(|lock| lock.expect_err("the GPU is to read it"));
+    beyond(&other);
+    client.gpu.device().signal(&go, 1).expect("the GPU goes on");
+    while host.step() {}
+    for wait in waits {
+        host.take_answer(wait).expect("the GPU is past it").expect("a lock");
+    }
+    beyond(&other);
+    for _ in 0..2 {
+        let call = LockCall::Unlock { device, allocations: vec![one.handle()] };
+        client.link.call(Call::Lock(call)).expect("it is locked twice");
+    }
+    // A wait that ends without a lock gives back what it counted.
+    client.context.wait(&go, 2).expect("a wait");
+    ListedCommands::new().copy((&one, 0), (&other, 0), BYTES).render(&client.context).expect("a buffer");
+    let wait = lock(&one).expect_err("the GPU is to read it");
+    beyond(&other);
+    one.destroy(DestroyFlags::empty()).expect("its handle goes at once");
+    let behind = lock(&other).expect_err("within the limit, and behind the GPU");
+    client.gpu.device().signal(&go, 2).expect("the GPU goes on");
+    while host.step() {}
+    let gone = host.take_answer(wait).expect("the GPU is past it").expect_err("it was destroyed");
+    assert_eq!(gone.status, NtStatus::INVALID_PARAMETER, "{gone}");
+    host.take_answer(behind).expect("the GPU is past it").expect("a lock");
+    host.check_invariants().expect("the kernel's invariants hold");
 }
