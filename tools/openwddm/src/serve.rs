@@ -27,7 +27,7 @@ use crate::metrics;
 use crate::run::AdapterChoice;
 use crate::size::MemorySize;
 use config::Config;
-use crash::{LastEvents, record_panics};
+use crash::{LastEvents, log_panics, record_panics};
 use reload::{Reload, until_stopped};
 use value::{Count, Mode};
 
@@ -131,6 +131,9 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
     let setup = with_records(setup, outside.as_ref().filter(|_| records.is_some()), &profiles);
     let sandboxed = config.sandbox.unwrap_or(true) && !arguments.no_sandbox;
     if sandboxed {
+        if records.is_none() {
+            log_panics();
+        }
         // Threads of the adapters, too, have no files.
         keep_only_socket(&socket, arguments.metrics.is_some())?;
     }

@@ -54,8 +54,7 @@ impl Tracer for LastEvents {
     }
 }
 
-/// From now on each panic leaves a record and a line in the log. The message of the standard library is not printed: with RUST_BACKTRACE it looks
-/// for files, and the sandbox ends a daemon that makes such a call, before there is a record.
+/// From now on each panic leaves a record and a line in the log, and no message of the standard library ([`log_panics`]).
 pub fn record_panics(outside: Arc<Outside>, last: LastEvents, adapters: String) {
     std::panic::set_hook(Box::new(move |panic| {
         let reason = reason(panic);
@@ -64,6 +63,12 @@ pub fn record_panics(outside: Arc<Outside>, last: LastEvents, adapters: String) 
             Err(error) => tracing::error!("{reason}; it has no record: {error}"),
         }
     }));
+}
+
+/// From now on each panic leaves a line in the log. The message of the standard library is not printed: with RUST_BACKTRACE the standard library
+/// looks for files, and the operating system ends a daemon in its sandbox at such a call, before there is any message.
+pub fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| tracing::error!("{}", reason(panic))));
 }
 
 fn reason(panic: &PanicHookInfo<'_>) -> String {
