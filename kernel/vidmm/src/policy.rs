@@ -98,6 +98,9 @@ pub struct Policy {
     /// The driver pages by GPU virtual address (memory §3.3): nothing is announced when it is dropped, and nothing goes
     /// through an aperture, because both ends of a copy are addresses.
     pub paging_by_gpu_va: bool,
+    /// Paging buffers run in the paging process's address space (memory §3.3, §4.7), so that an operation can name what has no address of its
+    /// own by a window there. If not, the memory manager decides no operation that needs a window.
+    pub paging_has_addresses: bool,
     /// Backing stores of one device lie beside each other where there is room. Where every owner's pages are mapped by themselves, neighbours
     /// of one owner take one mapping.
     pub gathers_backing: bool,
@@ -143,6 +146,7 @@ impl Policy {
             cpu_reaches_local: true,
             windows_kept_max: usize::MAX,
             paging_by_gpu_va: false,
+            paging_has_addresses: true,
             gathers_backing: false,
             moves_within_segments: true,
             paging_space: Pages(1 << 20),

@@ -175,6 +175,7 @@ fn memory_policy(
         paging_space: description.paging_space,
         paging_table_reserve: paging_tables(driver.reported(), description.paging_space, config.page_table_reserve),
         paging_by_gpu_va: description.paging_by_gpu_va,
+        paging_has_addresses: description.paging_has_addresses,
         moves_within_segments: description.moves_within_segments,
         // Pages of each process are mapped in a file of its own.
         gathers_backing: cx.platform(index).clients().is_some(),
@@ -224,13 +225,12 @@ impl PagingProcess {
             entry_points.create_device(&mut host, CreateDevice { process: kmd, system: true, pasid })?;
         // spec: memory §7.1
         check_device_info(vidmm.segments(), &info).map_err(StartError::Rule)?;
-        let by_address = description.pages_by_address;
+        let has_addresses = description.paging_has_addresses;
         let context = if PacketRing::is_used(entry_points.facets()) {
-            PacketRing::create_context(&mut entry_points, &mut host, device, node, buffer, by_address)?
+            PacketRing::create_context(&mut entry_points, &mut host, device, node, buffer, has_addresses)?
         } else {
             create_paging_context(&mut entry_points, &mut host, device, node)?
         };
-        let has_addresses = PacketRing::has_addresses(entry_points.facets(), by_address);
         if let Some(addressing) = entry_points.gpu_va().filter(|_| has_addresses) {
             let (root, entries) = vidmm.root_table(space);
             addressing.set_root_page_table(context, root, entries);

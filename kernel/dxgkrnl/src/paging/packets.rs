@@ -58,12 +58,6 @@ impl PacketRing {
         !facets.hardware_queues
     }
 
-    /// Whether paging buffers reach memory by addresses of the paging process: those of a hardware queue always.
-    // spec: memory §3.3, memory §4.1, memory §4.2, memory §4.7
-    pub fn has_addresses(facets: Facets, by_address: bool) -> bool {
-        !PacketRing::is_used(facets) || by_address
-    }
-
     /// The system context. Its DMA buffers are the paging buffers, of which the driver has said before how many private
     /// bytes they have: here it says the same.
     ///

@@ -82,6 +82,7 @@ impl PagingRing {
     /// The next slot, if the ring is past its last use. Else the kernel builds nothing before that.
     pub fn free_slot(&mut self, progress: u64) -> Option<FreeSlot> {
         let index = self.scratch.next;
+        // PANIC: an operation that needs a window is decided only where the ring has addresses, and there the adapter started with slots.
         let slot = &self.scratch.slots[index];
         if slot.busy_until > progress {
             self.hold_until = slot.busy_until;

@@ -22,10 +22,10 @@ pub struct Description {
     pub paging_space: Pages,
     pub paging_by_gpu_va: bool,
     pub moves_within_segments: bool,
-    /// Paging buffers need addresses of the paging process: content is moved, or tables are written, by address; or the engines have the
-    /// CPU's addresses.
-    // spec: memory §3.3, memory §4.1, memory §4.2
-    pub pages_by_address: bool,
+    /// Paging buffers run in the paging process's address space: those of a hardware queue always, packets where content is moved, or tables
+    /// are written, by address, and where the engines have the CPU's addresses.
+    // spec: memory §3.3, memory §4.1, memory §4.2, memory §4.7
+    pub paging_has_addresses: bool,
     pub roots: Vec<RootPageTableSize>,
     /// The adapter is of the IoMmu model.
     pub io_mmu: bool,
@@ -93,7 +93,7 @@ pub fn describe(
         paging_space,
         paging_by_gpu_va: caps.paging_by_gpu_va,
         moves_within_segments: caps.move_paging_supported,
-        pages_by_address: caps.paging_by_gpu_va || tables || io_mmu,
+        paging_has_addresses: miniport.facets().hardware_queues || caps.paging_by_gpu_va || tables || io_mmu,
         roots,
         io_mmu,
         displays,

@@ -33,6 +33,8 @@ pub(crate) struct AddressSpaces {
     paging_space: Pages,
     /// Addresses that VidMm chooses are multiples of it.
     pub(super) va_alignment_bytes: u64,
+    /// Paging work reaches tables through windows of the scratch area.
+    has_windows: bool,
     /// Where the paging process sees the tables of all others, segment by segment, if it writes them by address.
     pub(super) windows: Vec<TableWindow>,
     pub(super) scratch: Scratch,
@@ -67,6 +69,7 @@ impl AddressSpaces {
             invalid_pages: policy.invalid_pages,
             paging_space: policy.paging_space,
             va_alignment_bytes: policy.va_alignment_bytes,
+            has_windows: policy.paging_has_addresses,
             windows: Vec::new(),
             scratch: Scratch::new(dummy_page, policy),
             scratch_tables: None,
@@ -198,10 +201,11 @@ impl AddressSpaces {
         self.mmu.flags.contains(GpuMmuFlags::PAGE_TABLE_UPDATE_REQUIRE_ADDRESS_SPACE_IDLE)
     }
 
-    /// Whether entries are copied from table to table: by the GPU, which writes the tables and has windows onto them.
-    // spec: memory §4.8
+    /// Whether entries are copied from table to table: by the GPU, which writes the tables and has windows onto them. Everywhere else the
+    /// entries are written as the source's are at that time.
+    // spec: memory §3.4 operation 14, memory §4.8
     pub fn copies_entries(&self) -> bool {
-        self.mmu.update_mode != PageTableUpdateMode::CpuVirtual
+        self.has_windows && self.mmu.update_mode != PageTableUpdateMode::CpuVirtual
     }
 
     /// Where the root of a space is for contexts that are made now, and how many entries it has.

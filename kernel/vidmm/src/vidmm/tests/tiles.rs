@@ -9,8 +9,8 @@ use wddm_types::{GpuVa, PAGE_BYTES, Pages, SegmentId};
 
 use super::world::*;
 use crate::{
-    AllocationId, DeviceId, EvictFlags, MapError, MapRequest, Protection, ReserveRequest, Reserved, SpaceId, SpaceKind,
-    Target, Update, UpdateError, UpdateOperation, VidMm,
+    AllocationId, DeviceId, EvictFlags, MapError, MapRequest, Policy, Protection, ReserveRequest, Reserved, SpaceId,
+    SpaceKind, Target, Update, UpdateError, UpdateOperation, VidMm,
 };
 
 /// Pages that the test looks at.
@@ -34,6 +34,8 @@ struct World {
     space: SpaceId,
     device: DeviceId,
     bits: &'static [u32],
+    /// Paging work sees tables through windows.
+    windows: bool,
     lowest: u64,
     allocations: Vec<Option<AllocationId>>,
     naive: Naive,
@@ -51,11 +53,12 @@ enum Operation {
 }
 
 impl World {
-    fn new(bits: &'static [u32], flags: GpuMmuFlags) -> World {
+    fn new(bits: &'static [u32], flags: GpuMmuFlags, windows: bool) -> World {
         let descriptors = [vram_descriptor(64, Default::default()), aperture_descriptor(64)];
         let mut caps = mmu(bits);
         caps.flags = flags;
-        let mut mm: Mm = VidMm::new(policy(), &descriptors, caps, &levels(bits)).expect("rules are kept");
+        let policy = Policy { paging_has_addresses: windows, ..policy() };
+        let mut mm: Mm = VidMm::new(policy, &descriptors, caps, &levels(bits)).expect("rules are kept");
         let mut machine = Machine::default();
         let (space, made) = mm.create_space(SpaceKind::Process).expect("tables");
         machine.carry_out(&made);
@@ -63,7 +66,7 @@ impl World {
         let allocations = (0..3).map(|_| Some(create(&mut mm, device, 20, &[VRAM]))).collect();
         let lowest = (1u64 << bits[..bits.len() - 1].iter().sum::<u32>()).next_multiple_of(UNIT);
         let (naive, waiting) = (Naive::new(), Vec::new());
-        World { mm, machine, space, device, bits, lowest, allocations, naive, waiting, next_reservation: 1 }
+        World { mm, machine, space, device, bits, windows, lowest, allocations, naive, waiting, next_reservation: 1 }
     }
 
     fn va(&self, page: u64) -> GpuVa {
@@ -84,8 +87,17 @@ impl World {
             8 => self.reside(which, b),
             _ => self.die(which, b),
         }
-        self.machine.run(&mut self.mm);
+        self.run();
         self.compare();
+    }
+
+    /// Carries out what is queued. Without windows no operation is one that would need two.
+    // spec: memory §3.4 operation 14, memory §4.8
+    fn run(&mut self) {
+        let mut operations = self.machine.ring.iter().flat_map(|work| &work.operations);
+        let copies = operations.any(|operation| matches!(operation, crate::Operation::CopyEntries { .. }));
+        assert!(self.windows || !copies, "entries are copied, and paging work sees no tables");
+        self.machine.run(&mut self.mm);
     }
 
     fn reserve(&mut self, at: u64, pages: u64, zero: bool) {
@@ -367,17 +379,18 @@ proptest! {
     fn walked_tables_equal_the_naive_map_of_tiles(
         shape in 0usize..3,
         zero_in_entries in any::<bool>(),
+        windows in any::<bool>(),
         steps in prop::collection::vec((0u8..10, any::<u64>(), any::<u64>(), any::<u64>()), 1..60),
     ) {
         let bits: &'static [u32] = [&[5u32, 6][..], &[3, 3, 4], &[1, 2, 3, 2, 2, 3]][shape];
         let flags = if zero_in_entries { GpuMmuFlags::ZERO_IN_PTE_SUPPORTED } else { GpuMmuFlags::empty() };
-        let mut world = World::new(bits, flags);
+        let mut world = World::new(bits, flags, windows);
         for (kind, a, b, c) in steps {
             world.step(kind, a, b, c);
         }
         while !world.waiting.is_empty() {
             world.apply();
-            world.machine.run(&mut world.mm);
+            world.run();
             world.compare();
         }
         // Nothing is left but the root.
