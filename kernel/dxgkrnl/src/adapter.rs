@@ -24,6 +24,7 @@ mod fence;
 mod fence_log;
 mod flip;
 mod gpu_va;
+mod holds;
 pub mod interrupt;
 mod invariant;
 mod io_mmu;

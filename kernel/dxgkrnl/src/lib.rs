@@ -34,6 +34,7 @@ mod fence_log;
 mod global_handle;
 mod gpu_va;
 mod handle;
+mod hold;
 mod invariant;
 mod io_mmu;
 mod keyed_mutex;

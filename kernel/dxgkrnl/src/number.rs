@@ -137,7 +137,7 @@ pub enum UpdateContext {
 }
 
 /// An event as adapters remember it. Its process may close it before its time comes: then the kernel sets nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EventName {
     pub process: ProcessId,
     pub number: EventNumber,

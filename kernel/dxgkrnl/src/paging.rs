@@ -22,6 +22,7 @@
 mod buffer;
 mod check;
 mod deferred;
+mod holds;
 mod lost;
 mod operation;
 mod packets;

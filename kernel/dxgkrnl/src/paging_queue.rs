@@ -231,6 +231,17 @@ impl PagingQueues {
         fronts.filter(|work| work.raw() > done).min()
     }
 
+    /// The first value of each queue that the kernel signals: the queue's device, and the work before the value.
+    pub fn first_kept_of_each(&self) -> impl Iterator<Item = (DeviceNumber, PagingWorkNumber)> + '_ {
+        let queues = self.kept.iter().filter_map(|queue| self.known.get(*queue));
+        queues.filter_map(|queue| queue.pending_remap_signals.front().map(|(_, work)| (queue.device, *work)))
+    }
+
+    /// The devices with a queue that waits for their turn, once for each queue.
+    pub fn devices_that_await_turns(&self) -> impl Iterator<Item = DeviceNumber> + '_ {
+        self.known.iter().filter(|(_, queue)| queue.awaits_turn && !queue.doomed).map(|(_, queue)| queue.device)
+    }
+
     /// The hardware is not waited for any more, nor a turn: nothing that a queue has promised could still come. The last value of each
     /// fence.
     #[must_use = "the kernel signals the values"]

@@ -49,6 +49,11 @@ impl Turns {
         !std::mem::take(&mut self.by_clock)
     }
 
+    /// Whether the next turn of a device has its time.
+    pub fn decides(&self) -> bool {
+        self.resume_ns.is_some()
+    }
+
     /// No device can have a turn now.
     pub fn decide_later(&mut self, now_ns: u64) {
         self.resume_ns = Some(now_ns + LOOK_AGAIN_NS);

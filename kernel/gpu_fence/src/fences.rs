@@ -273,6 +273,11 @@ impl<W> Fences<W> {
         self.sample(fence, u64::MAX)
     }
 
+    /// What sleeps here, each once for each of its waits. For checks: it goes through all waits.
+    pub fn waiting(&self) -> impl Iterator<Item = &W> {
+        self.waits.values().map(|wait| &wait.what)
+    }
+
     /// Whether anybody waits for anything.
     pub fn is_anybody_waiting(&self) -> bool {
         self.waiting > 0

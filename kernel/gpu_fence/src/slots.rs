@@ -53,6 +53,10 @@ impl<T> Slots<T> {
         Some(value)
     }
 
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().filter_map(|slot| slot.value.as_ref())
+    }
+
     pub(crate) fn get(&self, id: FenceId) -> Option<&T> {
         self.slots.get(id.slot as usize).filter(|entry| entry.generation == id.generation)?.value.as_ref()
     }

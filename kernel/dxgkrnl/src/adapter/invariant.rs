@@ -66,6 +66,7 @@ impl Adapter {
         self.check_bindings()?;
         self.check_fences()?;
         self.check_displays()?;
+        self.check_holds()?;
         let contradiction = self.contradiction();
         ensure(contradiction.is_none(), "figures", || contradiction.unwrap_or_default())?;
         let paging = self.owners.space_of(ProcessId::SYSTEM);

@@ -57,8 +57,8 @@ impl Adapter {
         let used = filling.used();
         self.memory.ring.end_buffer(filling);
         let filled = filled?;
-        // A buffer that only marks the end of a work is submitted too: its progress value completes the work.
-        if used > 0 || filled == Filled::Whole {
+        // A buffer without commands is submitted too where its progress value ends something: the work, or a hold of the ring.
+        if self.memory.ring.is_submitted(filled, used) {
             self.submit_buffer(cx, used)?;
         }
         if filled == Filled::Whole {

@@ -8,6 +8,8 @@ use gpu_fence::FenceId;
 use wddm_types::{FencePoint, ProcessId};
 
 use super::Allocation;
+use crate::due::Waiter;
+use crate::hold::{Hold, Until};
 use crate::number::{DeviceNumber, ResourceBodyNumber, Token};
 use crate::store::{ObjectNumber, object_number};
 
@@ -115,6 +117,14 @@ impl DyingGroups {
         let points = unwatched.map(|(_, dying)| dying.after.clone()).collect();
         self.watched = self.next;
         points
+    }
+
+    /// What ends the wait of each group that a call waits for, or whose memory calls wait for.
+    pub fn holds(&self) -> impl Iterator<Item = Hold> + '_ {
+        let awaited =
+            |(number, dying): &(&DestructionNumber, &Dying)| dying.answer.is_some() || number.raw() < self.watched;
+        let hold = |number: &DestructionNumber| Hold::new("a destruction", number.raw(), Until::Wait(Waiter::Burial));
+        self.groups.iter().filter(awaited).map(move |(number, _)| hold(number))
     }
 
     /// How many there are.

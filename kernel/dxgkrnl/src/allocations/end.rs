@@ -7,6 +7,7 @@ use vidmm::AllocationId;
 use wddm_types::{FencePoint, RawHandle};
 
 use super::{Allocation, Allocations, Body, DestructionNumber, Dying};
+use crate::hold::Hold;
 use crate::number::{AllocationNumber, DeviceNumber, ResourceBodyNumber, ResourceNumber, Token};
 
 /// The objects that the driver destroys when no name is left.
@@ -76,6 +77,11 @@ impl Allocations {
     /// Destroyed bindings wait for their last use.
     pub fn wait(&mut self, dying: Dying) {
         self.dying.add(dying);
+    }
+
+    /// What ends the wait of each destruction that a call waits for.
+    pub fn holds(&self) -> impl Iterator<Item = Hold> + '_ {
+        self.dying.holds()
     }
 
     /// Whether nothing waits for its last use.

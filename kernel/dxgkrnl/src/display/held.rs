@@ -18,6 +18,11 @@ impl Displays {
         Some(shown)
     }
 
+    /// Whether a hardware queue is held.
+    pub fn holds(&self, queue: QueueNumber) -> bool {
+        self.held.iter().any(|(held, _)| *held == queue)
+    }
+
     /// A hardware queue goes.
     pub fn forget_queue(&mut self, queue: QueueNumber) {
         self.held.retain(|(of, _)| *of != queue);

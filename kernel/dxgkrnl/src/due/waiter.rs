@@ -5,6 +5,7 @@ use crate::number::{
 };
 
 /// The action of a fence wait that ends.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Waiter {
     /// Ends destroyed allocations: a call waits for it.
     Burial,
@@ -56,7 +57,7 @@ pub enum Waiter {
 }
 
 /// A condition that the paging ring waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RingWait {
     /// The wait packet at its head.
     Packet,

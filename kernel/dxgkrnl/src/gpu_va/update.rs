@@ -15,7 +15,10 @@ use gpu_fence::FenceId;
 use vidmm::{AllocationId, SpaceId, Update, VidMm};
 use wddm_types::{GpuVa, ProcessId};
 
+use crate::due::Waiter;
+use crate::hold::{Hold, Until};
 use crate::number::{FenceNumber, Token, UpdateContext};
+use crate::store::ObjectNumber;
 
 /// So many updates wait on a context; a call with one more waits with them.
 // spec: memory §0, memory §4.8
@@ -142,6 +145,18 @@ impl Updates {
         for asked in self.waiting_mut().filter(|asked| asked.process == process) {
             vidmm.update_loses_allocation(&mut asked.update, allocation);
         }
+    }
+
+    /// What ends the wait of each context's oldest update.
+    pub fn holds(&self) -> impl Iterator<Item = Hold> + '_ {
+        self.of.iter().map(|(context, queue)| {
+            let until = if queue.watching { Until::Wait(Waiter::Update { context: *context }) } else { Until::Nothing };
+            let number = match context {
+                UpdateContext::Hardware(number) => number.raw(),
+                UpdateContext::Packets(number) => number.raw(),
+            };
+            Hold::new("an update of tiles on context", number, until)
+        })
     }
 
     fn waiting_mut(&mut self) -> impl Iterator<Item = &mut Asked> {

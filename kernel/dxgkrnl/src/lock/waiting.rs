@@ -2,8 +2,10 @@
 //! looks into none of them. `adapter::lock` begins the waits and carries a lock out when its wait is over.
 
 use super::LegacyRequest;
+use crate::due::Waiter;
+use crate::hold::{Hold, Until};
 use crate::number::WaitingLockNumber;
-use crate::store::Store;
+use crate::store::{ObjectNumber, Store};
 
 /// The locks that wait.
 #[derive(Default)]
@@ -21,6 +23,14 @@ impl WaitingLocks {
     /// Those that wait.
     pub fn iter(&self) -> impl Iterator<Item = &LegacyRequest> {
         self.known.iter().map(|(_, request)| request)
+    }
+
+    /// What ends the wait of each.
+    pub fn holds(&self) -> impl Iterator<Item = Hold> + '_ {
+        let hold = |number: WaitingLockNumber| {
+            Hold::new("legacy lock", number.raw(), Until::Wait(Waiter::Lock { waiting: number }))
+        };
+        self.known.iter().map(move |(number, _)| hold(number))
     }
 
     /// The wait of a lock is over, as it is once.

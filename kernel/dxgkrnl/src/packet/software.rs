@@ -129,6 +129,11 @@ impl Software {
         debug_assert!(before.is_none(), "a context waits once: {context:?} for {before:?}");
     }
 
+    /// Whether a context waits for objects.
+    pub fn is_waiting(&self, context: PacketContextNumber) -> bool {
+        self.waits.contains_key(&context)
+    }
+
     /// A context waits for no object any more. Answers with its wait, if it had one.
     pub fn waits_no_more(&mut self, context: PacketContextNumber) -> Option<LegacyWaitId> {
         self.waits.remove(&context)

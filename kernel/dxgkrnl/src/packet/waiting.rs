@@ -62,6 +62,11 @@ impl Packets {
         self.waiting.iter().any(|waiting| waiting.context == context)
     }
 
+    /// The devices whose submissions wait, once for each.
+    pub fn devices_of_waiting(&self) -> impl Iterator<Item = DeviceNumber> + '_ {
+        self.waiting.iter().map(|waiting| waiting.device)
+    }
+
     /// Whether a submission of a device waits.
     pub fn has_waiting(&self, device: DeviceNumber) -> bool {
         self.waiting.iter().any(|waiting| waiting.device == device)

@@ -5,7 +5,8 @@
 //! begin_buffer ─▶ ask ─▶ None: once more, for the next part
 //!                  ├───▶ Whole: the work is built; the buffer is submitted, even if it holds nothing
 //!                  ├───▶ Full:  the buffer is submitted, the operation goes on in the next
-//!                  └───▶ Held:  what stands in the buffer is submitted; nothing is built before `hold_until`
+//!                  └───▶ Held:  what stands in the buffer is submitted; nothing is built before `hold_until`. If that is the progress of
+//!                               this buffer, the ring submits it even if it holds nothing
 //! ```
 
 use ddi::SubmitCommandToHwQueue;
@@ -128,6 +129,13 @@ impl PagingRing {
         let mut content = std::mem::take(&mut buffer.content);
         content.begin();
         Filling { content, va: buffer.va }
+    }
+
+    /// Whether the buffer that is filled goes to the hardware: it holds commands, it ends its work, or the ring waits for progress that no
+    /// other buffer completes. Of an eviction notice the driver may write nothing, and its windows are busy until this buffer is over.
+    // spec: memory §3.4 operation 22
+    pub fn is_submitted(&self, filled: Filled, used: usize) -> bool {
+        used > 0 || filled == Filled::Whole || self.hold_until > self.progress_value
     }
 
     /// The buffer is filled, or its driver broke the contract.

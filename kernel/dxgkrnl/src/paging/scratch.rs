@@ -108,6 +108,12 @@ impl PagingRing {
         self.scratch.slots[borrowed.slot].busy_until = progress_value;
     }
 
+    /// The slots that were borrowed, each with the progress of the ring that ends its last use.
+    pub(super) fn busy_slots(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let slots = self.scratch.slots.iter().map(|slot| slot.busy_until).enumerate();
+        slots.filter(|(_, busy_until)| *busy_until > 0)
+    }
+
     /// Whether any slot shows something.
     pub fn scratch_shows_any(&self) -> bool {
         let shows = || self.scratch.slots.iter().any(Slot::shows_any);

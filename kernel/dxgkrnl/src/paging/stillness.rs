@@ -49,6 +49,17 @@ impl PagingRing {
         count
     }
 
+    /// The works that quiesce processes.
+    pub(super) fn stillnesses(&self) -> impl Iterator<Item = PagingWorkNumber> + '_ {
+        self.stillnesses.of.keys().copied()
+    }
+
+    /// Those of them that quiesce a device.
+    pub(super) fn stillness_works(&self, device: DeviceNumber) -> impl Iterator<Item = PagingWorkNumber> + '_ {
+        let of_device = self.stillnesses.of.iter().filter(move |(_, known)| known.devices.contains(&device));
+        of_device.map(|(work, _)| *work)
+    }
+
     /// The hardware has got past a work. Answers with the devices that it quiesced.
     #[must_use = "each device needs one stillness less"]
     pub fn stillness_ends(&mut self, work: PagingWorkNumber) -> Vec<DeviceNumber> {

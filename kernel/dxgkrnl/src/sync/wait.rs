@@ -217,6 +217,11 @@ impl Synchronization {
         self.waits.set_elsewhere(self.fences[number].waits, elsewhere)
     }
 
+    /// Everything that a registered wait will let go on, for checks.
+    pub fn waiters(&self) -> impl Iterator<Item = &Waiter> {
+        self.waits.waiting()
+    }
+
     /// Whether any wait is registered.
     pub fn has_waits(&self) -> bool {
         self.waits.is_anybody_waiting()

@@ -1,8 +1,9 @@
 //! The dialogue between the kernel and a driver over paging buffers: drivers that are short of room, that find
-//! allocations busy, that break the rules. `forms` has the operations, `private_data` the private bytes, `table_addresses` the tables that
+//! allocations busy, that break the rules. `forms` has the operations, `notices` what a driver hears of evictions, `private_data` the private bytes, `table_addresses` the tables that
 //! copies by address name.
 
 mod forms;
+mod notices;
 mod private_data;
 mod table_addresses;
 

@@ -20,7 +20,7 @@ impl Adapter {
     }
 
     /// Whether a context's next packet names memory that was taken and comes back with a turn of its device.
-    fn awaits_turn(&self, context: PacketContextNumber) -> bool {
+    pub(in crate::adapter) fn awaits_turn(&self, context: PacketContextNumber) -> bool {
         let owner = self.owners.vidmm_of(self.packets[context].device);
         self.packets.names_taken_memory(context)
             && (self.packets.names_returning_memory(context) || self.vidmm.is_suspended(owner))
@@ -28,7 +28,7 @@ impl Adapter {
 
     /// The point of the paging ring that a context's next packet still needs.
     // spec: memory §5.1, memory §7.4
-    fn need_of(&self, context: PacketContextNumber) -> Option<RingNeed> {
+    pub(in crate::adapter) fn need_of(&self, context: PacketContextNumber) -> Option<RingNeed> {
         let Needs { shown_after, serial } = self.packets.needs(context)?;
         if shown_after > self.memory.ring.done() {
             return Some(RingNeed::Number(shown_after));
@@ -40,7 +40,7 @@ impl Adapter {
 
     /// Whether the primaries that a packet writes are neither displayed nor about to be.
     // spec: memory §5.6, memory §10.1
-    fn primaries_are_free(&self, context: PacketContextNumber) -> bool {
+    pub(in crate::adapter) fn primaries_are_free(&self, context: PacketContextNumber) -> bool {
         self.packets.next_writes(context).into_iter().all(|primary| self.displays.may_write(primary))
     }
 

@@ -157,34 +157,6 @@ fn an_aperture_is_mapped_by_device_pages_when_the_driver_understands_them() {
     assert!(seen.iter().all(|(pages, _, address)| address.is_some() == (*pages == 16)), "{seen:?}");
 }
 
-#[test]
-fn a_driver_hears_of_an_eviction_from_system_memory_range_by_range() {
-    // spec: memory §3.4
-    let said: Shared<(u64, u64)> = Arc::default();
-    let seen = Arc::clone(&said);
-    let build = move |driver: &mut dyn Miniport, build: &mut BuildPagingBuffer<'_>| {
-        if let PagingOp::NotifyAlloc { process, notice, offset_bytes, size_bytes, va, .. } = build.operation {
-            assert_eq!((process, notice), (None, AllocNotice::Eviction));
-            assert!(!va.is_null());
-            seen.lock().unwrap().push((offset_bytes, size_bytes));
-        }
-        driver.build_paging_buffer(build)
-    };
-    let describe = |info: &mut AllocationInfo| info.flags2 |= AllocationFlags2::NOTIFY_EVICTION;
-    let whims = Whims { build: Box::new(build), describe: Box::new(describe), ..Whims::default() };
-    let host = host_with(8 * MIB, whims);
-    let client = client(&host);
-    let [system, local] = [SurfaceKind::System, SurfaceKind::Local]
-        .map(|kind| client.gpu.create_surface(kind, 5 * MIB).expect("a surface"));
-    for surface in [&system, &local] {
-        arrive(&client, surface).expect("room");
-        leave(&client, surface, EvictFlags::empty()).expect("it is on the list");
-        arrive(&client, surface).expect("room");
-    }
-    let once = [(0, 2 * MIB), (2 * MIB, 2 * MIB), (4 * MIB, MIB)];
-    assert_eq!(*said.lock().unwrap(), once, "the kernel does not announce content that leaves a memory segment");
-}
-
 /// An access to aperture pages whose allocation has left them: it sees the dummy page, neither the old pages nor a fault.
 #[test]
 fn a_stray_access_to_the_aperture_sees_the_dummy_page() {
