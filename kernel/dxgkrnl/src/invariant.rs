@@ -18,6 +18,7 @@
 //! | doorbells | no process rings at a device that has no power |
 //! | paging ring | works keep their order, and what is deferred to them is counted |
 //! | displays | what is shown, and what a driver has been given to show, is pinned, and its source has an owner |
+//! | engine power | an engine with less power has no packets |
 //! | holds | each thing that the kernel holds until something happens names what ends that, and that is queued (`crate::hold`) |
 //! | figures | the figures that calls get of segments are the sums of those of processes |
 //! | memory | whatever VidMm checks |

@@ -8,12 +8,38 @@
 //! The way down is two calls, because the caller acts between them: it takes the doorbells of the node's queues away, passes a full
 //! barrier, and only then looks whether anything was rung (decision 0019). Doorbells, words and the driver are the caller's.
 //!
+//! Work is handed to an engine only with a [`Powered`], which only a raise gives out: every function that calls the driver with work takes
+//! one, so that a new way to submit cannot forget to raise the engine.
+//!
 //! Processes may hold all engines in F0, each by a handle of the adapter. An engine that asks meanwhile is remembered, because the hardware
 //! asks once, and has its turn when the last process lets go.
 
 use std::collections::BTreeSet;
 
 use wddm_types::{NodeId, ProcessId, RawHandle};
+
+/// An engine in F0. It is spent with the work that is handed over: another work, later, needs another raise.
+// spec: sync §3.17
+#[must_use = "the engine was raised for work that is handed to it now"]
+#[derive(Debug)]
+pub struct Powered(NodeId);
+
+impl Powered {
+    /// The engine's node.
+    pub fn node(&self) -> NodeId {
+        self.0
+    }
+}
+
+/// The answer of a raise.
+#[must_use = "the driver is told, and the engine given its work"]
+#[derive(Debug)]
+pub struct Raised {
+    /// The engine goes back to F0 now: the caller tells the driver before anything else.
+    pub goes_up: bool,
+    /// The engine.
+    pub powered: Powered,
+}
 
 /// The engines of one adapter that have less power.
 #[derive(Clone, Debug, Default)]
@@ -71,15 +97,19 @@ impl EnginePower {
         goes_down
     }
 
-    /// An engine is about to be given work. True: it goes back to F0 now, and the caller tells the driver before anything else.
+    /// An engine is about to be given work.
     // spec: sync §3.17
-    #[must_use = "the driver is told of it"]
-    pub fn raise(&mut self, node: NodeId) -> bool {
+    pub fn raise(&mut self, node: NodeId) -> Raised {
         let goes_up = self.low.remove(&node);
         // It asks anew when that is done.
         self.asked.remove(&node);
         debug_assert!(self.may_lower(node), "{node:?} is given work in F1");
-        goes_up
+        Raised { goes_up, powered: Powered(node) }
+    }
+
+    /// The engines in F1.
+    pub fn low(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.low.iter().copied()
     }
 
     /// The hardware was started, reset or switched on, and its engines with it.
@@ -98,14 +128,14 @@ mod tests {
         // spec: sync §3.17
         let (first, second) = (NodeId(0), NodeId(1));
         let mut power = EnginePower::default();
-        assert!(!power.raise(first), "it has power");
+        assert!(!power.raise(first).goes_up, "it has power");
         assert!(power.may_lower(first));
         assert!(!power.lowered(first, true), "something was rung while its doorbells went");
         assert!(power.may_lower(first));
         assert!(power.lowered(first, false));
         assert_eq!([first, second].map(|node| power.may_lower(node)), [false, true], "each node by itself");
         assert!(!power.lowered(first, false), "it is down already");
-        assert_eq!([power.raise(second), power.raise(first), power.raise(first)], [false, true, false]);
+        assert_eq!([second, first, first].map(|node| power.raise(node).goes_up), [false, true, false]);
         assert!(power.may_lower(first));
     }
 
@@ -119,7 +149,7 @@ mod tests {
         assert_eq!(power.hold(one), [first], "it goes up");
         assert_eq!(power.hold(other), [], "it is up");
         assert_eq!([first, second].map(|node| power.asks(node)), [false, false]);
-        assert!(!power.raise(second), "the second is given work, and will ask again");
+        assert!(!power.raise(second).goes_up, "the second is given work, and will ask again");
         assert_eq!(power.let_go(|by| by == one), [], "the other one holds it");
         assert_eq!(power.let_go(|by| by == other), [first]);
         assert!(power.asks(first) && power.lowered(first, false));
@@ -132,6 +162,6 @@ mod tests {
         assert_eq!([0, 1].map(|node| power.lowered(NodeId(node), false)), [true, true]);
         power.all_have_power();
         assert_eq!([0, 1].map(|node| power.may_lower(NodeId(node))), [true, true]);
-        assert!(!power.raise(NodeId(0)), "the driver is told of nothing that is so already");
+        assert!(!power.raise(NodeId(0)).goes_up, "the driver is told of nothing that is so already");
     }
 }

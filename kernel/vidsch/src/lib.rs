@@ -50,7 +50,7 @@ mod timeout;
 mod turn;
 mod unstarted;
 
-pub use engine_power::EnginePower;
+pub use engine_power::{EnginePower, Powered, Raised};
 pub use flips::Flips;
 pub use lifecycle::QueueState;
 pub use node::{

@@ -1,13 +1,15 @@
 //! Doorbells at work (`queue::doorbell`): their words and rings, and what engines, logs and queues have to do before one is connected, or
 //! behind its end.
 
-use ddi::DOORBELL_PRIVATE_DATA_MAX;
+use ddi::{DOORBELL_PRIVATE_DATA_MAX, KmdQueue};
 use kmt_calls::Refusal;
 use shared_words::ClientAccess;
 use vidmm::AllocationId;
+use vidsch::Powered;
 use wddm_types::{GpuVa, Pages, ProcessId, WordAddress};
 
 use super::Adapter;
+use crate::driver::EntryPoints;
 use crate::effect::Cx;
 use crate::number::{AllocationNumber, DeviceNumber, DoorbellNumber, QueueNumber};
 use crate::platform::Shown;
@@ -127,8 +129,8 @@ impl Adapter {
     pub fn connect_doorbell(&mut self, cx: &mut Cx<'_>, number: DoorbellNumber) -> Result<bool, Refusal> {
         debug_assert!(!self.life.is_off(), "no process rings at a device that has no power: {number:?}");
         let queue = self.doorbells.queue_of(number).expect("its caller looked");
-        self.raise_engine(cx, self.queues.node_of(queue));
-        let told = self.lend_doorbells(cx, |doorbells, lent| doorbells.connect(lent, number));
+        let powered = self.raise_engine(cx, self.queues.node_of(queue));
+        let told = self.lend_doorbells(cx, |doorbells, lent| doorbells.connect(lent, number, powered));
         let connected = self.heed(cx, told).ok_or_else(|| removed("the driver has no such doorbell"))??;
         self.logs_known(cx, queue);
         let notify = connected.notify;
@@ -146,8 +148,8 @@ impl Adapter {
     /// `D3DKMTNotifyWorkSubmission`.
     pub fn notify_work_submission(&mut self, cx: &mut Cx<'_>, queue: QueueNumber) {
         let kmd = self.queues[queue].kmd;
-        self.raise_engine(cx, self.queues.node_of(queue));
-        self.driver.call(cx).doorbells().expect("it made this doorbell").notify_work_submission(kmd);
+        let powered = self.raise_engine(cx, self.queues.node_of(queue));
+        tell_rung(self.driver.call(cx), kmd, powered);
     }
 
     /// Whether these may go: none is the ring of a doorbell that lives.
@@ -187,4 +189,9 @@ impl Adapter {
             false => self.doorbells.check_rings_at(process, self.vidmm.plain(base), size_bytes),
         }
     }
+}
+
+/// The driver hears that a queue was rung whose doorbell does not reach the device by itself.
+fn tell_rung(driver: EntryPoints<'_>, queue: KmdQueue, _powered: Powered) {
+    driver.doorbells().expect("it made this doorbell").notify_work_submission(queue);
 }

@@ -12,11 +12,12 @@ use std::sync::atomic::{Ordering, fence};
 use ddi::{EngineState, FState};
 use events::{DoorbellTaken, Event};
 use kmt_calls::Refusal;
-use vidsch::SuspendReasons;
+use vidsch::{Powered, Raised, SuspendReasons};
 use wddm_types::{EngineId, NodeId, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
+use crate::invariant::{Checked, ensure};
 use crate::number::DeviceNumber;
 use crate::queue::Queue;
 
@@ -42,17 +43,20 @@ impl Adapter {
         // The other side is a ring: it queues, rings, and looks at the status.
         fence(Ordering::SeqCst);
         let paging = node == self.driver.paging_node() && self.is_paging(cx);
-        let has_work = paging || self.queues.of_node(node).any(|(_, queue)| self.has_work(cx, queue));
+        let queued = self.queues.of_node(node).any(|(_, queue)| self.has_work(cx, queue));
+        let has_work = paging || queued || self.vidsch.nodes.owes(node);
         if self.vidsch.engine_power.lowered(node, has_work) {
             self.set_f_state(cx, node, FState::F1);
         }
     }
 
     /// An engine is about to be given work. Before its doorbells are connected, and before anything is submitted to it.
-    pub(super) fn raise_engine(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        if self.vidsch.engine_power.raise(node) {
+    pub(in crate::adapter) fn raise_engine(&mut self, cx: &mut Cx<'_>, node: NodeId) -> Powered {
+        let Raised { goes_up, powered } = self.vidsch.engine_power.raise(node);
+        if goes_up {
             self.set_f_state(cx, node, FState::F0);
         }
+        powered
     }
 
     /// `D3DKMTSetStablePowerState` of a process by a handle of the adapter: as long as one wants it, every engine has its full power. Engines
@@ -103,6 +107,13 @@ impl Adapter {
         let rung = self.doorbells.queued(cx.memory, queue.doorbell);
         let last = rung.unwrap_or(0).max(queue.feed.last_started());
         last > self.sync.current_value(cx.memory, queue.progress)
+    }
+
+    /// That no engine with less power has packets.
+    // spec: sync §3.17
+    pub(super) fn check_engine_power(&self) -> Checked {
+        let fed = self.vidsch.engine_power.low().find(|node| self.vidsch.nodes.owes(*node));
+        ensure(fed.is_none(), "engine power", || format!("{fed:?} has less power, and packets"))
     }
 
     /// The hardware itself reports a hung engine: the kernel suspends the devices with work on it now and not after the delay, and gives

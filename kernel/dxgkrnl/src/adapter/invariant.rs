@@ -67,6 +67,7 @@ impl Adapter {
         self.check_fences()?;
         self.check_displays()?;
         self.check_holds()?;
+        self.check_engine_power()?;
         let contradiction = self.contradiction();
         ensure(contradiction.is_none(), "figures", || contradiction.unwrap_or_default())?;
         let paging = self.owners.space_of(ProcessId::SYSTEM);

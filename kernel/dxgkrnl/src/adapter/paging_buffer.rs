@@ -157,8 +157,8 @@ impl Adapter {
     }
 
     fn submit_buffer(&mut self, cx: &mut Cx<'_>, used: usize) -> Result<(), String> {
-        self.raise_engine(cx, self.driver.paging_node());
-        let value = self.memory.ring.submit_buffer(self.driver.call(cx), cx.memory, used)?;
+        let powered = self.raise_engine(cx, self.driver.paging_node());
+        let value = self.memory.ring.submit_buffer(self.driver.call(cx), cx.memory, used, powered)?;
         let work = self.memory.ring.building_number().raw();
         // CAST: a paging buffer is far below 4 GiB.
         cx.emit(self.index, Event::PagingSubmitted { work, progress_value: value, words: used as u32 });

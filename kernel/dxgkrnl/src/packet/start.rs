@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ddi::{DriverStatus, Patch, SubmitCommand, SubmitCommandVirtual, SubmitFlags};
 use vidmm::AllocationId;
-use vidsch::PacketFenceId;
+use vidsch::{PacketFenceId, Powered};
 
 use super::list::driver_list;
 use super::work::{Packet, Portion, Work};
@@ -92,7 +92,9 @@ impl Packets {
         cx: &Cx<'_>,
         id: PacketFenceId,
         starting: &mut Starting,
+        powered: Powered,
     ) -> Result<bool, Refused> {
+        debug_assert_eq!(powered.node(), self.contexts[starting.context].facts.node, "another engine was raised");
         let came_back = starting.portion.as_ref().map_or(starting.packet.preempted, |portion| portion.preempted);
         let mut again = SubmitFlags::empty();
         again.set(SubmitFlags::RESUBMISSION, came_back);

@@ -13,6 +13,7 @@ use ddi::SubmitCommandToHwQueue;
 use gpu_fence::FenceId;
 use shared_words::Memory;
 use vidmm::{Operation, Part, ScratchSlot, VidMm};
+use vidsch::Powered;
 use wddm_types::GpuVa;
 
 use super::pool::{Buffer, Content};
@@ -152,7 +153,13 @@ impl PagingRing {
     ///
     /// # Errors
     /// The driver refused it.
-    pub fn submit_buffer(&mut self, driver: EntryPoints<'_>, memory: &Memory, used: usize) -> Result<u64, String> {
+    pub fn submit_buffer(
+        &mut self,
+        driver: EntryPoints<'_>,
+        memory: &Memory,
+        used: usize,
+        _powered: Powered,
+    ) -> Result<u64, String> {
         let buffer = &self.buffers[self.next_buffer];
         debug_assert!(used <= buffer.content.words.len(), "{used} words of {}", buffer.content.words.len());
         debug_assert!(

@@ -17,7 +17,7 @@ use ddi::{
     SubmitCommand, SubmitCommandVirtual, SubmitFlags,
 };
 use shared_words::Memory;
-use vidsch::PacketFenceId;
+use vidsch::{PacketFenceId, Powered};
 use wddm_types::NodeId;
 
 use crate::driver::{EntryPoints, Facets};
@@ -133,6 +133,7 @@ impl PagingRing {
         memory: &Memory,
         ready: Ready,
         id: PacketFenceId,
+        _powered: Powered,
     ) -> Result<(), String> {
         let Ready { buffer, words, .. } = ready;
         let PacketFenceId(fence_id) = id;

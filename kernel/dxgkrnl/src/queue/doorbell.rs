@@ -19,6 +19,7 @@ use events::{DoorbellTaken, Event};
 use kmt_calls::{DoorbellAddress, Refusal};
 use shared_words::{Memory, Word};
 use vidmm::{AllocationId, StateDigest};
+use vidsch::Powered;
 use wddm_types::{AdapterIndex, GpuVa, ProcessId, WordAddress};
 
 use self::connection::{Change, Connection};
@@ -156,9 +157,10 @@ impl Doorbells {
         &mut self,
         lent: &mut Lent<'_, '_>,
         number: DoorbellNumber,
+        powered: Powered,
     ) -> Result<Result<ConnectedDoorbell, Refusal>, Breach> {
         let Doorbell { kmd, words, .. } = self.doorbells[number];
-        let (connected, taken) = self.connect_in_driver(lent, kmd);
+        let (connected, taken) = self.connect_in_driver(lent, kmd, powered);
         for queue in taken {
             lent.tally.doorbell_passed_on();
             lent.tell_taken(queue, DoorbellTaken::Driver);
@@ -182,6 +184,7 @@ impl Doorbells {
         &mut self,
         lent: &mut Lent<'_, '_>,
         kmd: KmdDoorbell,
+        _powered: Powered,
     ) -> (Result<ConnectedDoorbell, DriverStatus>, Vec<QueueNumber>) {
         let mut others = LentDoorbells { doorbells: &mut self.doorbells, shown: lent.shown, taken: Vec::new() };
         let host: &mut dyn DoorbellHost = &mut others;

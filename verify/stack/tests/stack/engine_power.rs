@@ -44,7 +44,7 @@ fn saying(what: &Saying) -> Whims {
             notify.interrupt(more);
         }
     };
-    Whims { say: Box::new(say), ..Whims::default() }
+    Whims { say: Box::new(say), packets: true, ..Whims::default() }
 }
 
 /// A host of a profile, what it tells, and what its driver will say.
@@ -139,6 +139,54 @@ fn whatever_the_kernel_submits_comes_with_power() {
     fed.wait(&one.gpu, value).expect("it runs");
     host.check_invariants().unwrap();
     assert_eq!(host.stopped(), None);
+}
+
+/// An engine that had nothing to do is raised for the next packet of either node, and its packets count as work.
+#[test]
+fn packets_come_with_power_and_keep_it() {
+    // spec: sync §3.17, memory §7.4
+    let (host, heard, _) = host_of(named("power-saving"), VIRTUAL, RecoveryPolicy::default());
+    let one = client(&host);
+    let surface = one.pinned(SurfaceKind::System, 4096);
+    for (node, left_low) in [(COMPUTE, 0b10), (COPY, 0b01)] {
+        let mut fed = KernelFedStream::packets(&one.gpu, node, StreamConfig::default()).expect("a context");
+        for round in 1..=3 {
+            drain(&host);
+            heard.take();
+            assert_eq!(host.device_register(ENGINE_GATE), 0b11, "{node:?}, round {round}");
+            let mut commands = Commands::new();
+            commands.fill(surface.va(), 4096, round).work(4 * IDLE_NS);
+            let value = fed.submit(&one.gpu, None, &commands).expect("a submission");
+            assert_eq!(host.device_register(ENGINE_GATE), left_low, "{node:?} is raised before it has its packet");
+            fed.wait(&one.gpu, value).expect("it runs");
+            let told: Vec<_> = power(&heard).into_iter().map(|(_, of, low)| (of, low)).collect();
+            assert_eq!(told, [(node, false)], "it keeps its power while the packet runs");
+            assert_eq!(surface.lock().expect("system memory").read_word(0), u64::from(round) << 32 | u64::from(round));
+        }
+    }
+    host.check_invariants().unwrap();
+}
+
+/// A driver asks for less power while its engine has a packet.
+#[test]
+fn an_engine_with_a_packet_keeps_its_power() {
+    // spec: sync §3.17
+    let (host, heard, saying) = host_of(named("discrete-4k"), VIRTUAL, RecoveryPolicy::default());
+    let (one, other) = (client(&host), client(&host));
+    let mut fed = KernelFedStream::packets(&one.gpu, COMPUTE, StreamConfig::default()).expect("a context");
+    let mut copies = Stream::create(&other.gpu, COPY, StreamConfig::default()).expect("a stream");
+    drain(&host);
+    let mut commands = Commands::new();
+    commands.work(5 * MS);
+    let value = fed.submit(&one.gpu, None, &commands).expect("a submission");
+    let state = EngineState::TransitionToF1;
+    *saying.lock().unwrap() = Some(Interrupt::EngineStateChange { node: COMPUTE, engine: EngineId(0), state });
+    let done = copies.submit(&other.gpu, &[], &Commands::new()).expect("a submission");
+    copies.wait(&other.gpu, done).expect("its interrupt brings the other one");
+    assert!(saying.lock().unwrap().is_none(), "it was said");
+    assert_eq!(power(&heard), [], "a packet is under way");
+    fed.wait(&one.gpu, value).expect("it runs to its end");
+    host.check_invariants().unwrap();
 }
 
 /// A driver asks in the moment in which a process has rung: the doorbell is gone, and the engine keeps its power.

@@ -157,7 +157,8 @@ impl Adapter {
 
     fn start_paging_packet(&mut self, cx: &mut Cx<'_>, node: NodeId, ready: Ready, id: PacketFenceId) {
         // A driver that refuses what the kernel itself made has hardware that has failed, unheard.
-        if let Err(reason) = self.memory.ring.hand_over(self.driver.call(cx), cx.memory, ready, id) {
+        let powered = self.raise_engine(cx, node);
+        if let Err(reason) = self.memory.ring.hand_over(self.driver.call(cx), cx.memory, ready, id, powered) {
             return self.life.reset_falls_due(reason);
         }
         let handed = Handed::Paging(ready);
@@ -180,7 +181,8 @@ impl Adapter {
         }
         let uses = self.cached_uses(cx, starting.uses().into_iter());
         self.lists_use(cx, &uses);
-        match self.packets.hand_over(&mut self.driver, cx, id, &mut starting) {
+        let powered = self.raise_engine(cx, node);
+        match self.packets.hand_over(&mut self.driver, cx, id, &mut starting, powered) {
             Ok(patched) => {
                 let written = uses.into_iter().filter(|(_, write)| *write).map(|(id, _)| id).collect();
                 self.emit_started(cx, node, context, id, &starting, patched);

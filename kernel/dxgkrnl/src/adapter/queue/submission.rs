@@ -1,13 +1,14 @@
 //! Work that processes have the kernel feed hardware queues (sync §3.11): accepted, held behind waits and for room, started, finished.
 //! `queue::Feed` counts it, `vidsch` holds its packets.
 
-use ddi::SubmitCommandToHwQueue;
+use ddi::{DriverStatus, SubmitCommandToHwQueue};
 use events::Event;
 use gpu_fence::{FenceId, WaitMode};
 use kmt_calls::{DeviceState, Refusal};
-use vidsch::{Packet, Step};
+use vidsch::{Packet, Powered, Step};
 
 use crate::adapter::Adapter;
+use crate::driver::EntryPoints;
 use crate::due::Waiter;
 use crate::effect::Cx;
 use crate::number::QueueNumber;
@@ -112,7 +113,7 @@ impl Adapter {
     }
 
     fn start_command(&mut self, cx: &mut Cx<'_>, number: QueueNumber, command: Command) {
-        self.raise_engine(cx, self.queues.node_of(number));
+        let powered = self.raise_engine(cx, self.queues.node_of(number));
         let Command { progress_value, buffer, buffer_bytes, private_data } = &command;
         let submit = SubmitCommandToHwQueue {
             queue: self.queues[number].kmd,
@@ -122,8 +123,7 @@ impl Adapter {
             private_data,
             paging: false,
         };
-        let hardware = self.driver.call(cx).hardware_queues().expect("checked at adapter start");
-        if let Err(status) = hardware.submit_command_to_hw_queue(submit) {
+        if let Err(status) = hand_over(self.driver.call(cx), submit, powered) {
             let device = self.queues[number].device;
             self.fail_device(
                 cx,
@@ -166,4 +166,13 @@ impl Adapter {
             self.due.wait_ended(waiter());
         }
     }
+}
+
+/// The driver gets a command buffer for one of its queues.
+fn hand_over(
+    driver: EntryPoints<'_>,
+    submit: SubmitCommandToHwQueue<'_>,
+    _powered: Powered,
+) -> Result<(), DriverStatus> {
+    driver.hardware_queues().expect("checked at adapter start").submit_command_to_hw_queue(submit)
 }
