@@ -32,7 +32,26 @@ pub enum Way {
     Socket,
 }
 
-/// A kernel with one adapter, `discrete-4k`.
+impl Way {
+    /// Whether an adapter of a profile is reached so: where the host plays the CPU's caches or an IOMMU, its processes are in this program.
+    pub fn leads_to(self, profile: &Profile) -> bool {
+        let played = !profile.io_coherent || profile.plays_caches || profile.uses_cpu_addresses();
+        self == Way::InProcess || !played
+    }
+}
+
+/// The profile of a world for which a test names none.
+const PROFILE: &str = "discrete-4k";
+/// Memory of an adapter whose profile a test names: of each kind enough for work on every profile. No byte of it exists before it is used.
+const SIZED: HostSizes = HostSizes { vram_bytes: 64 * MIB, page_table_bytes: 64 * MIB, system_bytes: 256 * MIB };
+
+struct HostSizes {
+    vram_bytes: u64,
+    page_table_bytes: u64,
+    system_bytes: u64,
+}
+
+/// A kernel with one adapter.
 pub struct World {
     kernel: Kernel,
     coming: Mutex<()>,
@@ -44,26 +63,37 @@ enum Kernel {
 }
 
 /// The kernel of a world that is reached so.
-fn config(way: Way) -> HostConfig {
+fn config(way: Way, profile: &str) -> HostConfig {
+    let small = HostSizes { vram_bytes: VRAM_BYTES, page_table_bytes: 16 * MIB, system_bytes: 64 * MIB };
+    let HostSizes { vram_bytes, page_table_bytes, system_bytes } = if profile == PROFILE { small } else { SIZED };
+    let profile = Profile::named(profile).expect("a built-in profile");
     HostConfig {
-        vram_bytes: VRAM_BYTES,
-        page_table_bytes: 16 * MIB,
-        system_bytes: 64 * MIB,
-        memory_files: true,
+        vram_bytes,
+        page_table_bytes,
+        system_bytes,
+        memory_files: !profile.plays_caches && profile.io_coherent,
         isolates_processes: way == Way::Socket,
-        ..HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), Mode::Real)
+        ..HostConfig::new(profile, Mode::Real)
     }
 }
 
 impl World {
-    /// A kernel that is reached so.
+    /// A kernel that is reached so, whose adapter is a `discrete-4k`.
     ///
     /// # Panics
     /// When it does not start.
     pub fn start(way: Way) -> World {
+        World::of(way, PROFILE)
+    }
+
+    /// A kernel that is reached so, with an adapter of this profile.
+    ///
+    /// # Panics
+    /// When there is no such profile, or the kernel does not start.
+    pub fn of(way: Way, profile: &str) -> World {
         let kernel = match way {
-            Way::InProcess => Kernel::Here(Host::start(config(way)).expect("the adapter starts")),
-            Way::Socket => Kernel::Served(Served::start()),
+            Way::InProcess => Kernel::Here(Host::start(config(way, profile)).expect("the adapter starts")),
+            Way::Socket => Kernel::Served(Served::start(profile)),
         };
         World { kernel, coming: Mutex::default() }
     }

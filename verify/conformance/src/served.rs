@@ -21,6 +21,8 @@ use crate::{Way, config};
 
 /// Where the daemon listens: a process with this variable set is the daemon.
 const SOCKET: &str = "OPENWDDM_CONFORMANCE_SOCKET";
+/// The profile of the daemon's adapter.
+const PROFILE: &str = "OPENWDDM_CONFORMANCE_PROFILE";
 /// The prefix of the daemon's own lines; lines of its test harness lack it.
 const SAYS: &str = "daemon: ";
 
@@ -38,12 +40,13 @@ struct Talk {
 }
 
 impl Served {
-    pub fn start() -> Served {
+    pub fn start(profile: &str) -> Served {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("kernel");
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "the_daemon", "--nocapture", "--test-threads=1"])
             .env(SOCKET, &path)
+            .env(PROFILE, profile)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -111,9 +114,10 @@ impl Drop for Served {
 /// When it cannot serve, or does not understand what it is told.
 pub fn daemon() {
     let Some(path) = std::env::var_os(SOCKET).map(PathBuf::from) else { return };
+    let profile = std::env::var(PROFILE).expect("the suite names a profile");
     let socket = Socket::bind(&path, 0o600).expect("a socket");
     give_up_files(path.parent(), false).expect("Landlock, or none");
-    let host = Host::start(config(Way::Socket)).expect("the adapter starts");
+    let host = Host::start(config(Way::Socket, &profile)).expect("the adapter starts");
     give_up_calls().expect("a filter");
     // How long a client may take is a subject of its own, and here the machine may be as slow as it is.
     let process = ProcessLimits { answer_ms: 60_000, ..ProcessLimits::default() };

@@ -11,6 +11,7 @@ mod notifications;
 mod offers;
 mod queues;
 mod several;
+mod submissions;
 
 use d3dkmt::Refusal;
 use wddm_types::NtStatus;
