@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use std::time::Instant;
 
 use kmt_calls::Refusal;
-use shared_words::{AddressRange, ProgramError, ProgramPages};
+use shared_words::{ProgramError, ProgramPages, SectionPages};
 use wddm_types::NtStatus;
 
 use crate::refusal::{invalid, not_supported, refuse};
@@ -301,22 +301,17 @@ impl<'call> Caller<'call> {
         watched.check(address as usize, bytes as usize)
     }
 
-    /// Puts the pages that `by` shows in place of the program's at this address, with what those hold.
-    pub(crate) fn replace_pages(
-        &self,
-        address: u64,
-        by: &AddressRange,
-        runs: &[u64],
-    ) -> Result<ProgramPages, ProgramError> {
+    /// Puts the pages of a section in place of the program's at this address, with what those hold.
+    pub(crate) fn replace_pages(&self, address: u64, by: SectionPages<'_>) -> Result<ProgramPages, ProgramError> {
         let base = NonNull::new(address as *mut u8).ok_or(ProgramError::NotMapped(address))?;
         // SAFETY: the caller has named the memory as its own to give, and nothing of ours looks at it.
-        unsafe { ProgramPages::replace(base, by, runs) }
+        unsafe { ProgramPages::replace(base, by) }
     }
 
     /// Gives the program pages of its own again.
     pub(crate) fn restore_pages(&self, pages: &ProgramPages) -> Result<(), ProgramError> {
         // SAFETY: as of `replace_pages`.
-        unsafe { pages.restore() }.map_err(ProgramError::from)
+        unsafe { pages.restore() }
     }
 
     fn place<T>(&self, pointer: *const T, count: u32) -> Result<usize, Refusal> {

@@ -12,6 +12,7 @@ use std::thread::{self, ThreadId};
 use d3dkmt_abi::*;
 use kmt_calls::{Call, NotificationCall, NotificationKind, Refusal, Reply, TrimFlags};
 use kmt_link::Link;
+use shared_words::own_threads;
 use wddm_types::{Luid, NtStatus, RawHandle};
 
 use crate::adapter::luid;
@@ -133,16 +134,15 @@ impl Notifications {
         let mut state = lock(&self.state);
         if !state.listening {
             let (notifications, link) = (Arc::clone(self), Arc::clone(link));
-            let named = thread::Builder::new().name("trim notifications".into());
-            named
-                .spawn(move || {
-                    while let Some(notification) = link.wait_notification() {
-                        match notification.kind {
-                            NotificationKind::EventSet => notifications.events.set(&*link, notification.registration),
-                            kind => notifications.deliver(notification.registration, kind),
-                        }
+            let hear = move || {
+                while let Some(notification) = link.wait_notification() {
+                    match notification.kind {
+                        NotificationKind::EventSet => notifications.events.set(&*link, notification.registration),
+                        kind => notifications.deliver(notification.registration, kind),
                     }
-                })
+                }
+            };
+            own_threads::spawn("trim notifications", hear)
                 .map_err(|error| unsuccessful(format!("no thread for callbacks: {error}")))?;
             state.listening = true;
         }
@@ -160,11 +160,11 @@ impl Notifications {
                 let flags = in_c(flags);
                 let mut told =
                     D3DKMT_TRIMNOTIFICATION { Context: context, Flags: flags, NumBytesToTrim: bytes_to_trim };
-                callback(&raw mut told);
+                own_threads::for_program(|| callback(&raw mut told));
             }
             (Callback::Budget(callback), NotificationKind::BudgetChanged { budget_bytes, .. }) => {
                 let mut told = D3DKMT_BUDGETCHANGENOTIFICATION { Context: context, Budget: budget_bytes };
-                callback(&raw mut told);
+                own_threads::for_program(|| callback(&raw mut told));
             }
             // The kernel tells each registration of its own kind only.
             _ => {}

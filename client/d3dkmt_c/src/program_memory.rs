@@ -4,7 +4,7 @@
 //! `shared_words::ProgramFile` finds the file; this file keeps the sections and their users.
 
 use kmt_calls::{Call, CreatedAllocations, Refusal, Reply, SectionCall, SectionRange};
-use shared_words::{ProgramError, ProgramFile, ProgramPages};
+use shared_words::{ProgramError, ProgramFile, ProgramPages, SectionPages};
 use wddm_types::{PAGE_BYTES, RawHandle};
 
 use crate::border::Caller;
@@ -202,9 +202,9 @@ fn over_pages(
     let created = expect_reply!(caller.process.call(call)?, Reply::Section(created) => created);
     let runs: Vec<u64> = created.mapped.runs.iter().map(|run| run.run.count.bytes()).collect();
     let mapping = caller.process.link().mapping(created.mapped.mapping);
-    let by = mapping.as_ref().map(|mapping| mapping.range());
-    let replaced = match by {
-        Some(Ok(by)) => caller.replace_pages(address, by, &runs).map_err(refused),
+    let replace = |by: SectionPages<'_>| caller.replace_pages(address, by).map_err(refused);
+    let replaced = match mapping.as_ref().map(|mapping| mapping.section_pages(&runs, replace)) {
+        Some(Ok(replaced)) => replaced,
         Some(Err(why)) => Err(not_supported(format!("an allocation over memory of the program: {why}"))),
         None => Err(invalid("the section ended while it was made: its device was lost")),
     };

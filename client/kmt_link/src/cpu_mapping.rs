@@ -11,7 +11,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
-use shared_words::{AddressRange, Memory};
+use shared_words::{AddressRange, Memory, SectionPages};
 
 /// Consecutive bytes of one memory.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub type PassTime = Box<dyn Fn() -> bool + Send + Sync>;
 pub struct CpuMapping {
     size_bytes: u64,
     view: RwLock<View>,
-    /// `show` takes this lock after it has changed the view, so that no waiting writer misses the change.
+    /// `show` and `release` take this lock after they have changed the view, so that no waiting writer misses the change.
     changes: Mutex<()>,
     changed: Condvar,
     pass_time: Option<PassTime>,
@@ -85,6 +85,23 @@ impl CpuMapping {
         self.range.as_ref()
     }
 
+    /// Calls `with` with the pages that the mapping shows, which stay where they are while it runs: those of a section. `runs`: bytes of
+    /// consecutive pages.
+    ///
+    /// # Errors
+    /// Why they cannot be mapped once more: they lie in no file.
+    pub fn section_pages<T>(&self, runs: &[u64], with: impl FnOnce(SectionPages<'_>) -> T) -> Result<T, &NoAddresses> {
+        match &self.range {
+            Ok(range) => Ok(with(SectionPages::of_range(range, runs))),
+            Err(NoAddresses::System(_)) => {
+                let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+                let pieces = view.pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes));
+                Ok(with(SectionPages::of_files(pieces)))
+            }
+            Err(why) => Err(why),
+        }
+    }
+
     /// Lets no write through any more. When it returns, none is under way.
     pub fn protect(&self) {
         match &self.range {
@@ -101,14 +118,25 @@ impl CpuMapping {
             return range.show(parts).expect("mappings for a locked allocation that has moved");
         }
         *self.view.write().unwrap_or_else(PoisonError::into_inner) = View { pieces, writable: true };
+        self.writable_again();
+    }
+
+    /// Wakes the writers that wait at the gate.
+    fn writable_again(&self) {
         let _guard = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         self.changed.notify_all();
     }
 
-    /// Lets stores go on that the operating system holds, into the pages that the range shows now. A link calls it when its kernel has
-    /// gone and will not show other pages.
+    /// Lets stores go on that are held, into the pages that the mapping shows now. A link calls it when its kernel has gone and will not
+    /// show other pages.
     pub fn release(&self) {
-        self.range.iter().for_each(AddressRange::release);
+        match &self.range {
+            Ok(range) => range.release(),
+            Err(_) => {
+                self.view.write().unwrap_or_else(PoisonError::into_inner).writable = true;
+                self.writable_again();
+            }
+        }
     }
 
     /// Ends the lock: reads and writes reach zeros of the mapping's own from now on, and no allocation.
@@ -202,5 +230,21 @@ mod tests {
         assert_eq!(bytes, [7; 8], "it wrote what is shown now");
         old.read(8, &mut bytes);
         assert_eq!(bytes, [0; 8]);
+    }
+
+    // spec: memory §6.3
+    #[test]
+    fn a_writer_goes_on_where_it_was_when_no_other_pieces_come() {
+        let memory = Memory::reserve(4096).unwrap();
+        let piece = vec![Piece { memory: Arc::clone(&memory), offset: 0, bytes: 4096 }];
+        let mapping = CpuMapping::new(4096, piece, None, NoAddresses::NoFiles);
+        mapping.protect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| mapping.write(8, 8, |memory, at, _, _| memory.write(at, &[7; 8])));
+            mapping.release();
+        });
+        let mut bytes = [0; 8];
+        memory.read(8, &mut bytes);
+        assert_eq!(bytes, [7; 8]);
     }
 }

@@ -62,7 +62,7 @@ impl Descriptors {
         let changed = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         let shared = Arc::new(Shared { kept: Mutex::default(), changed });
         let watched = Arc::clone(&shared);
-        std::thread::Builder::new().name("nt descriptors".into()).spawn(move || watched.watch(&closed))?;
+        shared_words::own_threads::spawn("nt descriptors", move || watched.watch(&closed))?;
         Ok(Descriptors { shared })
     }
 

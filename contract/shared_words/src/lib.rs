@@ -9,7 +9,8 @@
 //! the other the rare half of one ([`FrequentBarrier`], [`RareBarrier`]). The protocols are generic over [`Word`] and are given the
 //! barrier that their caller brings, so that the same lines run on mapped memory, in a device's units and under a model checker.
 //!
-//! This crate is no transport, and parks and wakes no thread: its functions tell *whether* a sleeper must be woken.
+//! This crate is no transport, and its protocols park and wake no thread: their functions tell *whether* a sleeper must be woken. Only a
+//! change of a program's pages has threads sleep ([`ProgramPages`], [`own_threads`]).
 
 pub mod across;
 mod address_range;
@@ -20,6 +21,7 @@ pub mod fence;
 mod lineage;
 pub mod log;
 mod memory;
+pub mod own_threads;
 pub mod peer;
 mod program_file;
 mod program_map;
@@ -42,5 +44,5 @@ pub use memory::{
 };
 pub use program_file::ProgramFile;
 pub use program_map::{ProgramError, mappings_max};
-pub use program_pages::ProgramPages;
+pub use program_pages::{ProgramPages, SectionPages};
 pub use word::{Barrier, HardwareBarrier, Word};

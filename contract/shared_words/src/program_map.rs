@@ -18,6 +18,13 @@ pub enum ProgramError {
     NoDescriptor(u64),
     /// It is shared by a file that is none in memory, or can become smaller.
     NotSealed(u64),
+    /// The operating system holds no stores, and so many other threads of the program run, which could store while the pages change.
+    NoHold {
+        /// How many.
+        others: usize,
+        /// What the operating system says instead of holding stores.
+        why: Errno,
+    },
     /// The operating system refuses.
     System(Errno),
 }
@@ -38,6 +45,10 @@ impl std::fmt::Display for ProgramError {
             ProgramError::NotSealed(address) => write!(
                 f,
                 "the memory at {address:#x} is shared (MAP_SHARED) by a file that cannot take the seal F_SEAL_SHRINK: it could become smaller under the GPU; {advice}"
+            ),
+            ProgramError::NoHold { others, why } => write!(
+                f,
+                "stores into memory of the program cannot be held while its pages change: userfaultfd fails ({why}; a seccomp filter of the container, or an emulator, forbids it), and the program has {others} threads beside the caller: allow userfaultfd, make this call while the program has one thread, or give memory of memfd_create(MFD_ALLOW_SEALING) that is mapped MAP_SHARED"
             ),
             ProgramError::System(errno) => {
                 write!(f, "the operating system does not let memory of the program be given: {errno}")

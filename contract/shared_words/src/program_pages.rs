@@ -6,24 +6,29 @@
 //!
 //! # The law of this boundary
 //! - Only whole pages change hands. Everything in them goes with them, and stays where it is for the program.
-//! - Stores of other threads are held (`faults`) while the pages change, as far as the operating system holds stores into them; it does
+//! - A thread of this module's own changes the pages while the caller sleeps (`asleep`): the caller's frames may lie in them, and its
+//!   thread-local memory.
+//! - Stores of other threads are held (`hold`) while the pages change, as far as the operating system holds stores into them; it does
 //!   for heaps and stacks. Between the hold and its end nothing here allocates: the allocator's own words may lie in these pages.
 //! - Memory that the program shares with others already (`MAP_SHARED`) is refused: what the others see would not be the same any more. It
 //!   is given as the file that it is ([`crate::ProgramFile`]).
 //! - A page goes back only if it is still the one that was put there: the program may have unmapped it, and mapped another.
 #![allow(unsafe_code)]
 
+mod asleep;
+mod by;
+mod hold;
+
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
 use rustix::io::{Errno, pread};
-use rustix::mm::{
-    Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mprotect, mremap_fixed, munmap,
-};
+use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, ProtFlags, mmap_anonymous, mprotect, mremap_fixed, munmap};
 
-use crate::address_range::AddressRange;
-use crate::faults::Faults;
+use self::asleep::while_asleep;
+pub use self::by::SectionPages;
+use self::hold::StoreHold;
 use crate::program_map::{Part, ProgramError, READ, WRITE, joined, parts, parts_there};
 
 /// Pages of a program that are those of a section.
@@ -36,59 +41,52 @@ pub struct ProgramPages {
 }
 
 impl ProgramPages {
-    /// Puts the pages that `by` shows in place of those at `base`, with what these hold. `runs`: bytes of consecutive pages of `by`.
+    /// Puts the pages of a section in place of those at `base`, with what these hold. The caller sleeps meanwhile: its own stack may be there.
     ///
     /// # Errors
     /// See [`ProgramError`].
     ///
     /// # Panics
-    /// When the runs are not whole pages, or not all of `by`.
+    /// When `by` is not of whole pages, or has none.
     ///
     /// # Safety
     /// The caller vouches that the memory is the program's to give, and that no reference of Rust's looks at its content during the call.
-    pub unsafe fn replace(base: NonNull<u8>, by: &AddressRange, runs: &[u64]) -> Result<ProgramPages, ProgramError> {
-        let (base, bytes) = (base.as_ptr() as u64, by.bytes());
-        assert!(base.is_multiple_of(PAGE) && runs.iter().all(|run| run.is_multiple_of(PAGE)), "whole pages");
-        assert_eq!(runs.iter().sum::<u64>(), bytes, "the runs are the section");
+    pub unsafe fn replace(base: NonNull<u8>, by: SectionPages<'_>) -> Result<ProgramPages, ProgramError> {
+        let (base, runs) = (base.as_ptr() as u64, by.runs());
+        assert!(runs.iter().all(|run| run.bytes.is_multiple_of(PAGE)), "whole pages");
+        let bytes = runs.iter().map(|run| run.bytes).sum();
+        assert!(bytes > 0, "a section has pages");
         let before = parts(base, bytes)?;
         if let Some(part) = before.iter().find(|part| part.shared) {
             return Err(ProgramError::Mixed(part.start));
         }
-        let memory = File::open("/proc/self/mem").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        let held = StoreHold::hold(base, bytes);
-        copy(&memory, &before, base, by.base())?;
-        let mut at = 0;
-        let mut failed = None;
-        for &run in runs {
-            let (from, to) = (by.base().as_ptr() as u64 + at, base + at);
-            let flags = MremapFlags::MAYMOVE;
-            // SAFETY: the source is a shared mapping of files that lives; with a size of 0 it stays, and its pages are mapped a second time.
-            // The target is memory that the caller gives; its pages are replaced in one step by others that hold the same.
-            let mapped = unsafe { mremap_fixed(from as *mut _, 0, run as usize, flags, to as *mut _) };
-            if let Err(error) = mapped {
-                failed = Some(error);
-                break;
+        let memory = this_memory()?;
+        let replaced = while_asleep(|caller| {
+            let _held = StoreHold::hold(base, bytes, caller).map_err(|error| (0, error))?;
+            let mut at = 0;
+            for run in &runs {
+                copy(&memory, &before, (base + at, run.bytes), run.place()).map_err(|error| (0, error.into()))?;
+                at += run.bytes;
             }
-            at += run;
-        }
-        let done = match failed {
-            Some(error) => Err(error),
-            None => protect(&before),
-        };
-        drop(held);
-        let now = ProgramPages { base, bytes: if failed.is_some() { at } else { bytes }, parts: Vec::new() };
-        let after = parts(base, now.bytes.max(PAGE)).unwrap_or_default();
-        let now = ProgramPages { parts: joined(after), ..now };
-        match done {
-            Ok(()) => Ok(now),
-            Err(error) => {
-                if at > 0 {
-                    // SAFETY: as the caller vouches.
-                    let _ = unsafe { now.restore() };
-                }
-                Err(error.into())
+            at = 0;
+            for run in &runs {
+                // SAFETY: the target is memory that the caller gives; its pages are replaced in one step by others that hold the same.
+                unsafe { run.map_at(base + at) }.map_err(|error| (at, error.into()))?;
+                at += run.bytes;
             }
+            protect(&before).map_err(|error| (at, error.into()))
+        });
+        let replaced = replaced.map_err(|error| (0, error.into())).and_then(|replaced| replaced);
+        let done = replaced.err();
+        let (at, failed) = done.map_or((bytes, None), |(at, error)| (at, Some(error)));
+        let after = if at > 0 { parts(base, at).unwrap_or_default() } else { Vec::new() };
+        let now = ProgramPages { base, bytes: at, parts: joined(after) };
+        let Some(error) = failed else { return Ok(now) };
+        if at > 0 {
+            // SAFETY: as the caller vouches.
+            let _ = unsafe { now.restore() };
         }
+        Err(error)
     }
 
     /// Where these bytes of the program lie in the pages; `None`: they are not all among them.
@@ -108,39 +106,18 @@ impl ProgramPages {
         parts(self.base, self.bytes).is_ok_and(|now| here(&now))
     }
 
-    /// Gives the program pages of its own again, with what these hold, wherever they are still in place.
+    /// Gives the program pages of its own again, with what these hold, wherever they are still in place. The caller sleeps meanwhile.
     ///
     /// # Errors
-    /// When the operating system refuses; pages that it refuses for stay those of the section.
+    /// When the operating system refuses, or stores cannot be held; pages that it refuses for stay those of the section.
     ///
     /// # Safety
     /// As of [`ProgramPages::replace`].
-    pub unsafe fn restore(&self) -> Result<(), Errno> {
+    pub unsafe fn restore(&self) -> Result<(), ProgramError> {
         let now = parts_there(self.base, self.bytes)?;
-        let memory = File::open("/proc/self/mem").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let memory = this_memory()?;
         for part in now.iter().filter(|part| self.is_ours(part)) {
-            let bytes = part.end - part.start;
-            // SAFETY: a fresh mapping at an address of the operating system's choice aliases nothing.
-            let fresh = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes as usize, WRITABLE, MapFlags::PRIVATE) }?;
-            let place = NonNull::new(fresh.cast::<u8>()).expect("a mapping is never at address 0");
-            let held = StoreHold::hold(part.start, bytes);
-            let one = std::slice::from_ref(part);
-            let copied = copy(&memory, one, part.start, place);
-            let moved = copied.and_then(|()| {
-                let target = part.start as *mut _;
-                // SAFETY: nothing else refers to the fresh pages; the target is the program's pages that this value has put there, and the
-                // pages that come in their place hold the same.
-                unsafe { mremap_fixed(fresh, bytes as usize, bytes as usize, MremapFlags::MAYMOVE, target) }
-            });
-            let protected = moved.and_then(|_| protect(one));
-            drop(held);
-            if let Err(error) = protected {
-                if moved.is_err() {
-                    // SAFETY: the fresh mapping, whose address this function alone has.
-                    let _ = unsafe { munmap(fresh, bytes as usize) };
-                }
-                return Err(error);
-            }
+            while_asleep(|caller| restore(&memory, part, caller))??;
         }
         Ok(())
     }
@@ -155,42 +132,45 @@ impl ProgramPages {
     }
 }
 
-/// Stores into pages that are held as long as this lives, if the operating system holds them.
-struct StoreHold(Option<(Faults, NonNull<u8>, u64)>);
-
-impl StoreHold {
-    fn hold(base: u64, bytes: u64) -> StoreHold {
-        let place = NonNull::new(base as *mut u8).expect("no program has memory at address 0");
-        let faults = Faults::open().ok();
-        // Some kernels protect only pages that are there: a page that was never touched becomes one of zeroes. Where that is refused (no
-        // load is allowed there) no thread stores either.
-        // SAFETY: the pages are the program's own, and what they hold stays.
-        let _ = unsafe { madvise(place.as_ptr().cast(), bytes as usize, Advice::LinuxPopulateRead) };
-        // SAFETY: the pages are the program's own, and they are let go when this is dropped.
-        let holds = |faults: &Faults| unsafe { faults.hold(place, bytes) }.is_ok();
-        StoreHold(faults.filter(holds).map(|faults| (faults, place, bytes)))
-    }
-}
-
-impl Drop for StoreHold {
-    fn drop(&mut self) {
-        if let Some((faults, place, bytes)) = self.0 {
-            // Pages that were replaced are held no more; those that were not are let go.
-            let _ = faults.release(place, bytes);
-            faults.wake(place, bytes);
+/// Puts pages of the program's own in place of a part that shows the section's. `asleep`: the thread for which the calling one works.
+fn restore(memory: &File, part: &Part, asleep: i32) -> Result<(), ProgramError> {
+    let bytes = part.end - part.start;
+    // SAFETY: a fresh mapping at an address of the operating system's choice aliases nothing.
+    let fresh = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes as usize, WRITABLE, MapFlags::PRIVATE) }?;
+    let place = NonNull::new(fresh.cast::<u8>()).expect("a mapping is never at address 0");
+    let one = std::slice::from_ref(part);
+    let moved = StoreHold::hold(part.start, bytes, asleep).and_then(|_held| {
+        copy(memory, one, (part.start, bytes), place)?;
+        let (target, flags) = (part.start as *mut _, MremapFlags::MAYMOVE);
+        // SAFETY: nothing else refers to the fresh pages; the target is the program's pages that this value has put there, and the pages
+        // that come in their place hold the same.
+        unsafe { mremap_fixed(fresh, bytes as usize, bytes as usize, flags, target) }?;
+        Ok(protect(one))
+    });
+    match moved {
+        Ok(protected) => Ok(protected?),
+        Err(error) => {
+            // SAFETY: the fresh mapping, whose address this function alone has.
+            let _ = unsafe { munmap(fresh, bytes as usize) };
+            Err(error)
         }
     }
 }
 
-/// Copies what parts of this process's memory hold to another place, which stands for the bytes from `base` on.
-fn copy(memory: &File, parts: &[Part], base: u64, to: NonNull<u8>) -> Result<(), Errno> {
+/// The memory of this process, readable whatever protects it.
+fn this_memory() -> Result<File, Errno> {
+    File::open("/proc/self/mem").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+/// Copies these bytes of the program (address and length), which lie in these parts, to another place.
+fn copy(memory: &File, parts: &[Part], (base, bytes): (u64, u64), to: NonNull<u8>) -> Result<(), Errno> {
     for part in parts {
-        let (mut at, readable) = (part.start, part.protection & READ != 0);
-        while at < part.end {
-            // SAFETY: the target is as long as the parts, and no other code has its address yet.
-            let into = unsafe {
-                std::slice::from_raw_parts_mut(to.as_ptr().add((at - base) as usize), (part.end - at) as usize)
-            };
+        let (mut at, end) = (part.start.max(base), part.end.min(base + bytes));
+        let readable = part.protection & READ != 0;
+        while at < end {
+            // SAFETY: the target is as long as the bytes, and no other code has its address yet.
+            let into =
+                unsafe { std::slice::from_raw_parts_mut(to.as_ptr().add((at - base) as usize), (end - at) as usize) };
             match pread(memory.as_fd(), &mut *into, at) {
                 Ok(0) => return Err(Errno::IO),
                 Ok(read) => at += read as u64,

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use shared_words::own_threads;
+
 use crate::device::SoftGpu;
 use crate::engine::Step;
 use crate::lock;
@@ -28,15 +30,13 @@ impl SoftGpu {
             let (device, stop) = (Arc::clone(self), Arc::clone(&stop));
             let name = if engine == softgpu_spec::engine::COPY as usize { "gpu copy" } else { "gpu compute" };
             let run = move || device.run_engine_thread(engine, &stop);
-            std::thread::Builder::new().name(name.into()).spawn(run).expect("the system gives a thread")
+            own_threads::spawn(name, run).expect("the system gives a thread")
         };
         let mut threads: Vec<_> = (0..self.engines.len()).map(spawn).collect();
         if self.config.displays.count > 0 {
             let (device, stop) = (Arc::clone(self), Arc::clone(&stop));
             let run = move || device.displays.run(&device, &stop);
-            threads.push(
-                std::thread::Builder::new().name("gpu display".into()).spawn(run).expect("the system gives a thread"),
-            );
+            threads.push(own_threads::spawn("gpu display", run).expect("the system gives a thread"));
         }
         Running { device: Arc::clone(self), stop, threads }
     }

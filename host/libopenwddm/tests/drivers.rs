@@ -69,6 +69,32 @@ fn allocations_lie_over_memory_of_the_program() {
     assert_eq!(both("program_memory"), [all, all]);
 }
 
+/// Among them the page in which the calling thread's own frames lie.
+// spec: memory §2.7
+#[test]
+fn pages_with_words_of_the_thread_that_calls_are_given_like_others() {
+    let all = "the caller's frames\nthose of a thread\nanother thread's\nthe heap's own words\nunder signals\n";
+    assert_eq!(both("own_stack"), [all, all]);
+}
+
+// spec: memory §2.7
+#[test]
+fn a_program_of_one_thread_gives_its_memory_where_userfaultfd_is_forbidden() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let built = build(folder.path(), "no_holds", &["-lopenwddm"]);
+    let mut served = Served::start();
+    for environment in [&served.environment()[..], &[]] {
+        let output = run(&built, &[environment, &[("FORBID", "1")]].concat());
+        let all = "the GPU reaches it\nthe caller's frames\nrefused beside another thread\n";
+        assert_eq!(said(&output), all);
+        let reasons = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(reasons.contains("userfaultfd fails (Operation not permitted"), "{reasons}");
+        assert!(reasons.contains("userfaultfd"), "{reasons}");
+        assert!(reasons.contains("allow userfaultfd") && reasons.contains("memfd_create"), "{reasons}");
+    }
+    served.end();
+}
+
 // spec: memory §2.7
 #[test]
 fn existing_heaps_need_nothing_else() {

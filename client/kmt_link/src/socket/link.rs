@@ -9,7 +9,7 @@ use kmt_calls::wire::encode;
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use shared_words::{Lineage, Memory, ReadOnlyWord, StoresElsewhere};
+use shared_words::{Lineage, Memory, ReadOnlyWord, StoresElsewhere, own_threads};
 use wddm_types::{Blame, NtStatus, PAGE_BYTES, RawHandle, WordAddress};
 
 use super::hearing::{Hearing, Page, listen};
@@ -184,7 +184,7 @@ impl Ready {
         let listener = {
             let (stream, hearing) = (Arc::clone(&stream), Arc::downgrade(&hearing));
             let listen = move || listen(&stream, &hearing);
-            std::thread::Builder::new().name("kmt stream".into()).spawn(listen).expect("the system gives a thread")
+            own_threads::spawn("kmt stream", listen).expect("the system gives a thread")
         };
         Ok(Arc::new(SocketLink {
             lanes: Lanes::new(first, Arc::clone(&hearing)),

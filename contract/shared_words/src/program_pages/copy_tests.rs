@@ -3,8 +3,8 @@
 #![allow(unsafe_code)] // Memory is mapped, given and looked at as programs do.
 
 use super::*;
-use crate::Memory;
 use crate::supervised::supervised;
+use crate::{AddressRange, Memory};
 
 const OURS: Part = Part { start: 4 * PAGE, end: 8 * PAGE, protection: READ, shared: true, of: (1, 2, 6 * PAGE) };
 
@@ -87,7 +87,7 @@ fn copied(mut answer: impl FnMut(usize, [u64; 6]) -> Option<i64>) -> (Vec<(u64, 
     };
     let memory = File::open("/proc/self/mem").expect("this process's memory");
     let target = target.as_ptr() as u64;
-    let body = || copy(&memory, &both, base, NonNull::new(target as *mut u8).expect("memory"));
+    let body = || copy(&memory, &both, (base, 2 * PAGE), NonNull::new(target as *mut u8).expect("memory"));
     let result = supervised(libc::SYS_pread64, answers, body).expect("no panic");
     if result.is_ok() {
         let mut bytes = vec![0; 2 * PAGE as usize];
@@ -164,7 +164,7 @@ fn a_protection_of_several_pages_goes_with_all_of_them() {
     range.show([(&*memory, 0, 4 * PAGE)].into_iter()).expect("a mapping");
     let place = NonNull::new(base as *mut u8).expect("memory");
     // SAFETY: the test's own memory.
-    let pages = unsafe { ProgramPages::replace(place, &range, &[4 * PAGE]) }.expect("given");
+    let pages = unsafe { ProgramPages::replace(place, SectionPages::of_range(&range, &[4 * PAGE])) }.expect("given");
     assert_eq!(rights(), [(1, READ | WRITE), (3, READ)], "given");
     // SAFETY: as above.
     unsafe { pages.restore() }.expect("taken back");

@@ -1,11 +1,13 @@
 //! Memory of every kind is given and taken back, and the program finds in it what it stored.
 #![allow(unsafe_code)] // Memory is mapped, given and looked at as programs do.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use rustix::mm::mmap;
 
 use super::*;
-use crate::Memory;
 use crate::faults::tests::is_held;
+use crate::{AddressRange, Memory};
 
 const BYTES: usize = 4 * PAGE as usize;
 
@@ -43,7 +45,9 @@ fn given_and_taken_back(place: *mut u8) {
         store(place, page * 4096 + 9, 7);
     }
     // SAFETY: the tests' own memory.
-    let pages = unsafe { ProgramPages::replace(NonNull::new(place).expect("memory"), &range, &RUNS) }.expect("given");
+    let pages =
+        unsafe { ProgramPages::replace(NonNull::new(place).expect("memory"), SectionPages::of_range(&range, &RUNS)) }
+            .expect("given");
     assert!(pages.are_in_place());
     let mut byte = [0];
     for (page, offset) in [(0, 2 * PAGE), (1, 3 * PAGE), (2, 0), (3, PAGE)] {
@@ -83,6 +87,45 @@ fn so_is_a_stack() {
 
 // spec: memory §2.7
 #[test]
+fn so_is_the_page_in_which_the_callers_own_frames_lie() {
+    let (memory, range) = section();
+    let here = std::hint::black_box(0x5a_u64);
+    let place = (&raw const here).map_addr(|address| address & !(PAGE as usize - 1)).cast_mut().cast();
+    for _ in 0..100 {
+        let by = SectionPages::of_files([(&*memory, PAGE, PAGE)].into_iter());
+        // SAFETY: a page of this test's stack, whose frames stay where they are.
+        let pages = unsafe { ProgramPages::replace(NonNull::new(place).expect("memory"), by) }.expect("given");
+        assert_eq!(memory.word(PAGE + (&raw const here).addr() as u64 % PAGE).load(Relaxed), 0x5a);
+        // SAFETY: as above.
+        unsafe { pages.restore() }.expect("taken back");
+    }
+    assert_eq!(std::hint::black_box(here), 0x5a);
+    drop(range);
+}
+
+/// Its descriptor, its locks and the operating system's words about it lie there.
+// spec: memory §2.7
+#[test]
+fn so_is_the_thread_local_memory_of_the_caller() {
+    let caller = || {
+        thread_local! { static WORD: std::cell::Cell<u64> = const { std::cell::Cell::new(7) } }
+        let (memory, _range) = section();
+        let place = WORD.with(|word| word.as_ptr()).map_addr(|address| address & !(PAGE as usize - 1)).cast();
+        for round in 7..107 {
+            let by = SectionPages::of_files([(&*memory, 0, PAGE)].into_iter());
+            // SAFETY: a page of this thread's, which stays where it is.
+            let pages = unsafe { ProgramPages::replace(NonNull::new(place).expect("memory"), by) }.expect("given");
+            WORD.set(WORD.get() + 1);
+            // SAFETY: as above.
+            unsafe { pages.restore() }.expect("taken back");
+            assert_eq!(WORD.get(), round + 1);
+        }
+    };
+    std::thread::spawn(caller).join().expect("no panic");
+}
+
+// spec: memory §2.7
+#[test]
 fn so_is_static_data() {
     static HERE: std::sync::Mutex<Pages> = std::sync::Mutex::new(Pages([1; BYTES]));
     let mut here = HERE.lock().expect("one test");
@@ -99,7 +142,9 @@ fn protected_pages_stay_protected() {
     change(&at(2), 0).expect("a protection");
     let (memory, range) = section();
     // SAFETY: the test's own memory.
-    let pages = unsafe { ProgramPages::replace(NonNull::new(place).expect("memory"), &range, &RUNS) }.expect("given");
+    let pages =
+        unsafe { ProgramPages::replace(NonNull::new(place).expect("memory"), SectionPages::of_range(&range, &RUNS)) }
+            .expect("given");
     let mut byte = [0];
     memory.read(0, &mut byte);
     assert_eq!(byte, [5], "pages without any access keep their content");
@@ -130,8 +175,9 @@ const PART: Part = Part { start: 0, end: 0, protection: 0, shared: false, of: (0
 fn what_is_not_there_or_not_alone_is_refused_and_stays() {
     let (_, range) = section();
     // SAFETY: memory of the test's own, or none; both are refused.
-    let give =
-        |place: *mut u8| unsafe { ProgramPages::replace(NonNull::new(place).expect("somewhere"), &range, &RUNS) };
+    let give = |place: *mut u8| unsafe {
+        ProgramPages::replace(NonNull::new(place).expect("somewhere"), SectionPages::of_range(&range, &RUNS))
+    };
     let shared = anonymous(4, WRITABLE, MapFlags::SHARED);
     assert_eq!(give(shared).err(), Some(ProgramError::Mixed(shared as u64)));
     let holey = anonymous(4, WRITABLE, MapFlags::PRIVATE);
@@ -148,7 +194,9 @@ fn what_the_program_has_put_there_since_stays() {
     let place = anonymous(4, WRITABLE, MapFlags::PRIVATE);
     let (memory, range) = section();
     // SAFETY: the test's own memory.
-    let pages = unsafe { ProgramPages::replace(NonNull::new(place).expect("memory"), &range, &RUNS) }.expect("given");
+    let pages =
+        unsafe { ProgramPages::replace(NonNull::new(place).expect("memory"), SectionPages::of_range(&range, &RUNS)) }
+            .expect("given");
     let other = Memory::reserve_file(PAGE).expect("another file");
     other.write(0, &[4]);
     let (fixed, file) = (MapFlags::SHARED | MapFlags::FIXED, other.file().expect("it is one"));
@@ -167,7 +215,7 @@ fn what_the_program_has_put_there_since_stays() {
 #[test]
 fn stores_into_pages_that_were_never_touched_are_held_too() {
     let place = anonymous(4, WRITABLE, MapFlags::PRIVATE) as u64;
-    let held = StoreHold::hold(place, 4 * PAGE);
+    let held = StoreHold::hold(place, 4 * PAGE, 0).expect("held");
     assert!((0..4).all(|page| is_held(place + page * PAGE)), "a store would go to a page that is about to be replaced");
     drop(held);
     assert!((0..4).all(|page| !is_held(place + page * PAGE)));
@@ -184,7 +232,9 @@ fn no_store_of_another_thread_is_lost() {
     for _ in 0..300 {
         let (_memory, range) = section();
         // SAFETY: the test's own memory.
-        let given = unsafe { ProgramPages::replace(NonNull::new(place).expect("memory"), &range, &RUNS) };
+        let given = unsafe {
+            ProgramPages::replace(NonNull::new(place).expect("memory"), SectionPages::of_range(&range, &RUNS))
+        };
         // SAFETY: as above.
         unsafe { given.expect("given").restore() }.expect("taken back");
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use dxgkrnl::{Admission, Heard, MappingChangeNumber, ObjectNumber, Quota};
 use kmt_calls::{DoorbellAddress, MappingId, ProcessIdentity};
 use kmt_link::{OwnCommands, OwnEvents};
+use shared_words::own_threads;
 use wddm_types::ProcessId;
 
 use super::Host;
@@ -39,7 +40,7 @@ fn spawn(name: &str, host: &Arc<Host>, run: impl FnOnce(&Weak<Host>) + Send + 's
         std::panic::resume_unwind(defect);
     };
     // PANIC: a host that has no thread has no engines either.
-    std::thread::Builder::new().name(name.into()).spawn(run).expect("the system gives a thread");
+    own_threads::spawn(name, run).expect("the system gives a thread");
 }
 
 impl Host {

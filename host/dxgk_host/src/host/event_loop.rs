@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use device_port::Clocked;
+use shared_words::own_threads;
 use wddm_types::AdapterIndex;
 
 use super::{Host, Threads, lock};
@@ -163,5 +164,5 @@ pub(super) fn spawn_dispatcher(host: Weak<Host>, line: Arc<Line>) -> JoinHandle<
             longest = host.run_timer(&mut state);
         }
     };
-    std::thread::Builder::new().name("dxgk dispatcher".into()).spawn(run).expect("the system gives a thread")
+    own_threads::spawn("dxgk dispatcher", run).expect("the system gives a thread")
 }
