@@ -141,6 +141,7 @@ impl Notifications {
                         kind => notifications.deliver(notification.registration, kind),
                     }
                 }
+                notifications.events.end();
             };
             own_threads::spawn("trim notifications", hear)
                 .map_err(|error| unsuccessful(format!("no thread for callbacks: {error}")))?;

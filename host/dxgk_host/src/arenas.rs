@@ -47,6 +47,15 @@ impl Arenas {
         self.known().insert(process, Arc::new(arenas));
     }
 
+    /// A process is about to go. The kernel cannot know whether its program lives on, as after a lost connection: what the program maps
+    /// stays as it is.
+    pub fn process_leaves(&self, process: ProcessId) {
+        let Some(arenas) = self.of(process) else { return };
+        let files = arenas.files();
+        let local = files.local.iter().map(|(_, file)| file);
+        files.system.iter().chain(&files.to_read).chain(local).for_each(|file| file.leave());
+    }
+
     /// A process has gone. Pages that the kernel still has of it keep their file.
     pub fn process_gone(&self, process: ProcessId) {
         self.known().remove(&process);

@@ -239,6 +239,7 @@ impl Host {
     pub fn process_died(&self, process: ProcessId) -> Duration {
         let Ok(mut state) = self.hold_sound() else { return Duration::ZERO };
         let began = Instant::now();
+        self.arenas.process_leaves(process);
         state.turn(|machine, cx| machine.process_died(cx, process));
         state.notifications.remove(&process);
         state.views.process_gone(process);
@@ -249,6 +250,12 @@ impl Host {
         // This refuses its pending calls.
         state.waiting.wake_all();
         began.elapsed()
+    }
+
+    /// The processes elsewhere are about to go, all of them, and their programs may live on: what several of them map stays as it is, too.
+    // spec: memory §6.3
+    pub fn processes_leave(&self) {
+        self.system_memory().leave_lent();
     }
 
     /// Gives a process a handle of another one, as the operating system's `OpenProcess` would. The caller decides whether it may.

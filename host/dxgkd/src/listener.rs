@@ -159,6 +159,7 @@ impl Drop for Daemon {
             // A panic there has been printed by its thread.
             let _ = accepts.join();
         }
+        self.shared.host.processes_leave();
         for client in self.shared.clients().drain(..).filter_map(|client| client.upgrade()) {
             client.end("the daemon stops");
         }

@@ -6,7 +6,7 @@ mod programs;
 
 use std::path::{Path, PathBuf};
 
-use programs::{Served, build_from, run, said, said_by};
+use programs::{Served, build_from, run, run_and_then, said, said_by};
 
 fn build(folder: &Path, name: &str, link: &[&str]) -> PathBuf {
     build_from("tests/drivers", folder, name, link)
@@ -93,6 +93,38 @@ fn a_program_of_one_thread_gives_its_memory_where_userfaultfd_is_forbidden() {
         assert!(reasons.contains("allow userfaultfd") && reasons.contains("memfd_create"), "{reasons}");
     }
     served.end();
+}
+
+/// A client whose daemon ends, in this way, while it waits.
+fn a_client_whose_kernel_ends(end: fn(&mut Served)) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let built = build(folder.path(), "lost_kernel", &["-lopenwddm"]);
+    let mut served = Served::start();
+    let environment = served.environment().map(|(name, value)| (name, value.to_owned()));
+    let environment = environment.each_ref().map(|(name, value)| (*name, &**value));
+    let output = run_and_then(&built, &environment, "waits", || end(&mut served));
+    let all = [
+        "every waiter went on",
+        "the words",
+        "locked system memory",
+        "locked video memory",
+        "locked shared memory",
+        "the stack",
+        "the heap",
+    ];
+    assert_eq!(said(&output).lines().collect::<Vec<_>>(), all, "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+// spec: sync §2.4, memory §6.3
+#[test]
+fn waiters_go_on_and_memory_stays_when_the_daemon_is_killed() {
+    a_client_whose_kernel_ends(Served::kill);
+}
+
+// spec: sync §2.4, memory §6.3
+#[test]
+fn waiters_go_on_and_memory_stays_when_the_daemon_stops() {
+    a_client_whose_kernel_ends(Served::end);
 }
 
 // spec: memory §2.7

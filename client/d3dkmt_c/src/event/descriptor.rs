@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use d3dkmt_abi::HANDLE;
 use kmt_calls::{Call, EventCall, Refusal, Reply, ShareCall};
@@ -27,6 +28,8 @@ use crate::session::lock;
 #[derive(Default)]
 pub struct Events {
     told: Mutex<BTreeMap<RawHandle, Told>>,
+    /// The kernel tells of none any more. Changed under the lock of `told`.
+    ended: AtomicBool,
     /// By the object that they serve, which sets them as often as it is signalled.
     served: Mutex<BTreeMap<RawHandle, RawHandle>>,
 }
@@ -49,6 +52,28 @@ impl Events {
             // It has done what it was there for.
             let _ = link.call(Call::Event(EventCall::Close { event }));
         }
+    }
+
+    /// The kernel has gone, or the process has lost its connection: no event is set any more. All are set now, so that each thread that
+    /// sleeps at a descriptor goes on, and hears of the loss from its next call.
+    // spec: sync §2.4
+    pub fn end(&self) {
+        let mut told = lock(&self.told);
+        self.ended.store(true, Ordering::Relaxed);
+        std::mem::take(&mut *told).into_values().for_each(|known| add(known.descriptor.as_fd()));
+    }
+
+    /// The kernel will tell of this event.
+    ///
+    /// # Errors
+    /// It tells of none any more: no thread may wait for one.
+    fn keep(&self, event: RawHandle, told: Told) -> Result<(), Refusal> {
+        let mut known = lock(&self.told);
+        if self.ended.load(Ordering::Relaxed) {
+            return Err(refuse(NtStatus::DEVICE_REMOVED, "the connection to the kernel is lost: it tells of no event"));
+        }
+        known.insert(event, told);
+        Ok(())
     }
 
     fn forget(&self, link: &dyn Link, event: RawHandle) {
@@ -98,7 +123,7 @@ pub fn with_event<T>(
     notifications.listen(caller.process.link())?;
     let created = caller.process.call(Call::Event(EventCall::CreateTold))?;
     let event = expect_reply!(created, Reply::Handle(event) => event);
-    lock(&notifications.events.told).insert(event, Told { descriptor, once });
+    notifications.events.keep(event, Told { descriptor, once })?;
     match call(event) {
         Ok(answer) => Ok((answer, event)),
         Err(refusal) => {

@@ -24,6 +24,9 @@ pub struct Events;
 impl Events {
     /// Does nothing: the kernel's own events send no notification.
     pub fn set(&self, _link: &dyn Link, _event: RawHandle) {}
+
+    /// Does nothing: the calls that wait for them end with the connection.
+    pub fn end(&self) {}
 }
 
 /// The first number: odd multiples of 4, between the kernel's numbers of events and sections.

@@ -243,14 +243,14 @@ impl Hearing {
             return;
         }
         heard.given_up = (!matches!(why, PacketError::Closed)).then(|| why.to_string());
-        let held = std::mem::take(&mut heard.held);
-        let others: Vec<_> = heard.mappings.values().cloned().collect();
+        heard.held.clear();
+        let mappings: Vec<_> = heard.mappings.values().cloned().collect();
         drop(heard);
         self.changed.notify_all();
-        // The kernel will not show these other pieces: their held stores go on in zeros of the mapping's own, and reach no allocation.
-        held.into_values().for_each(|mapping| mapping.end());
-        // The kernel has not told which of the others it holds itself. It holds no more of them once it sees that the stream has ended.
-        others.iter().for_each(|mapping| mapping.release());
+        // The kernel will show these no other pieces: their memory stays what it is, and held stores go on there. The kernel has not told
+        // which of them it holds itself. It holds no more of them once it sees that the stream has ended.
+        // spec: memory §6.3
+        mappings.iter().for_each(|mapping| mapping.release());
     }
 }
 

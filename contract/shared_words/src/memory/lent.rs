@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::fallocate;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 
-use super::lent_file::{ClientAccess, HOLE, LentFile, Use};
+use super::lent_file::{ClientAccess, HOLE, LentFile};
 use super::{Memory, MemoryError};
 use crate::program_map::mappings_max;
 use runs::Runs;
@@ -166,6 +166,11 @@ impl Memory {
             detached.0.push(pages);
         }
         Ok(detached)
+    }
+
+    /// The clients are about to go, all of them: what they map stays as it is ([`LentFile::leave`]).
+    pub fn leave_lent(&self) {
+        self.lent_in(0, self.bytes).iter().for_each(|pages| pages.file.leave());
     }
 
     /// Whether an arena has lost all its pages ([`LentFile::is_lost`]) since this was asked last.
@@ -315,11 +320,9 @@ impl Memory {
 }
 
 /// Frees the memory of pages that are lent no more. A file that may only be read cannot lose pages: its memory goes when the last process
-/// has closed and unmapped it. Nor does one lose any that a process has handed over: it is the process's.
+/// has closed and unmapped it. Nor does one lose any that a process has handed over, or that a process has left with: they are the process's.
 pub(super) fn forget(lent: Vec<LentPages>) {
-    let is_ours =
-        |pages: &&LentPages| pages.file.access() == ClientAccess::ReadWrite && !matches!(pages.file.used, Use::Given);
-    for pages in lent.iter().filter(is_ours) {
+    for pages in lent.iter().filter(|pages| pages.file.loses_content()) {
         let _ = fallocate(&pages.file.file, HOLE, pages.file_offset, pages.bytes);
         pages.file.give_room_back(pages.file_offset, pages.bytes);
     }

@@ -31,6 +31,8 @@ pub struct LentFile {
     pub(super) used: Use,
     /// Its pages were taken back all together, whatever they held.
     lost: AtomicBool,
+    /// The process that maps it is a client no more, and hears of nothing that becomes of its pages.
+    left: AtomicBool,
 }
 
 /// What lies in a file.
@@ -51,7 +53,14 @@ pub(super) enum Use {
 impl LentFile {
     /// A file that a process has handed over, of which the first `bytes` are never gone.
     pub(super) fn given(file: OwnedFd, bytes: u64) -> LentFile {
-        LentFile { file, bytes, access: ClientAccess::ReadWrite, used: Use::Given, lost: AtomicBool::new(false) }
+        LentFile {
+            file,
+            bytes,
+            access: ClientAccess::ReadWrite,
+            used: Use::Given,
+            lost: AtomicBool::new(false),
+            left: AtomicBool::new(false),
+        }
     }
 
     /// Size in bytes.
@@ -70,6 +79,19 @@ impl LentFile {
         self.lost.load(Ordering::Acquire)
     }
 
+    /// The process that maps it is a client no more: the content stays from now on, and its memory goes with the last mapping. A process
+    /// that lives on may have its stack there.
+    // spec: memory §6.3
+    pub fn leave(&self) {
+        self.left.store(true, Ordering::Release);
+    }
+
+    /// Whether pages that are taken back lose what they hold. Its process maps them still; while it is a client, it is told of other ones.
+    pub(super) fn loses_content(&self) -> bool {
+        let is_ours = self.access == ClientAccess::ReadWrite && !matches!(self.used, Use::Given);
+        is_ours && !self.left.load(Ordering::Acquire) && !self.is_lost()
+    }
+
     /// All its pages are taken back.
     pub(super) fn lose(&self) {
         self.lost.store(true, Ordering::Release);
@@ -83,7 +105,7 @@ impl LentFile {
     pub(super) fn of_use(bytes: u64, access: ClientAccess, used: Use) -> rustix::io::Result<LentFile> {
         let file = memfd_create("openwddm-lent", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, bytes)?;
-        Ok(LentFile { file, bytes, access, used, lost: AtomicBool::new(false) })
+        Ok(LentFile { file, bytes, access, used, lost: AtomicBool::new(false), left: AtomicBool::new(false) })
     }
 
     pub(super) fn seal(&self) -> rustix::io::Result<()> {

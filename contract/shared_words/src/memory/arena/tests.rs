@@ -195,12 +195,47 @@ fn the_most_scattered_arena_is_lost_before_pages_could_not_be_taken_back() {
     assert!((0..32).all(|page| memory.lent_at(word(page)).is_none()));
     assert_eq!(mappings_of(&one.arena), 1, "its process alone has it mapped");
     Word::store(memory.word(word(8)), 1);
-    assert_eq!(Word::load(one.sees.word(word(8))), 0);
+    assert_eq!(Word::load(one.sees.word(word(8))), 0x5555_5555_5555_5555, "its process keeps what it had");
     let left = memory.lent_at(word(42)).expect("the other keeps what it has");
     assert!(Arc::ptr_eq(&left.file, &other.arena));
     assert_eq!(Word::load(other.sees.word(word(42))), 0x5555_5555_5555_5555);
     memory.lend_from(&one.arena, &[(word(8), PAGE)]).expect_err("its process is about to end");
     memory.lend_from(&other.arena, &[(word(8), PAGE)]).expect("there is room again");
+}
+
+/// A process that is a client no more may live on, with its stack in these pages.
+// spec: memory §6.3
+#[test]
+fn what_a_process_maps_stays_when_it_has_left() {
+    let memory = Memory::reserve_file(64 * PAGE).expect("a memory file");
+    let [one, other] = [0; 2].map(|_| Process::new(&memory));
+    let content = Process::of(LentFile::arena_of_content(&memory).expect("a descriptor"));
+    memory.lend_from(&one.arena, &[(0, 4 * PAGE)]).expect("a mapping");
+    memory.lend_from(&other.arena, &[(word(8), PAGE)]).expect("a mapping");
+    let common = memory.lend(&[(word(10), PAGE)], ClientAccess::ReadWrite).expect("a file");
+    let common_seen = Memory::from_file(common.as_fd().try_clone_to_owned().expect("a descriptor"), PAGE).expect("it");
+    memory.fill(0, 64 * PAGE, 0x5555_5555);
+    memory.lend_content(&content.arena, &[(word(20), PAGE)]).expect("room");
+    let seen =
+        || [one.sees.word(8), content.sees.word(8), other.sees.word(word(8)), common_seen.word(8)].map(Word::load);
+    [&one.arena, &content.arena].into_iter().for_each(|arena| arena.leave());
+    let old = memory.detach(0, PAGE).expect("a mapping");
+    drop(old);
+    memory.take_back(0, 20 * PAGE).expect("mappings");
+    memory.take_content_back(word(20), PAGE).expect("a mapping");
+    let kept = 0x5555_5555_5555_5555;
+    assert_eq!(seen(), [kept, kept, 0, 0], "only what has left keeps it");
+    assert_eq!(Word::load(memory.word(word(20) + 8)), kept, "the memory has its own copy");
+    assert_eq!(Word::load(memory.word(8)), 0, "and nothing of fresh pages");
+    // All leave: what several processes map stays, too.
+    memory.lend_from(&other.arena, &[(word(8), PAGE)]).expect("a mapping");
+    let common = memory.lend(&[(word(10), PAGE)], ClientAccess::ReadWrite).expect("a file");
+    let common_seen = Memory::from_file(common.as_fd().try_clone_to_owned().expect("a descriptor"), PAGE).expect("it");
+    memory.fill(word(8), 8 * PAGE, 0x7777_7777);
+    memory.leave_lent();
+    memory.take_back(0, 64 * PAGE).expect("mappings");
+    let seen = [other.sees.word(word(8)), common_seen.word(8)].map(Word::load);
+    assert_eq!(seen, [0x7777_7777_7777_7777; 2]);
 }
 
 // spec: memory §6.3
