@@ -47,3 +47,10 @@ fn a_move_says_nothing_of_words_whose_device_has_gone() {
     let report = fuzz::run_world(4_331).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(report.sleeps > 0, "{report}");
 }
+
+/// Lock2 locks content that an earlier lock saw through a swizzling range: the range is in use again.
+#[test]
+fn lock2_of_what_a_range_shows_holds_the_range() {
+    // spec: memory §6.3, memory §6.5
+    fuzz::run(987_600_088, 600).unwrap_or_else(|failure| panic!("{failure}"));
+}

@@ -287,6 +287,25 @@ fn a_lock_without_a_range_is_not_followed_by_one_with() {
 }
 
 #[test]
+fn lock2_holds_the_ranges_of_what_it_locks() {
+    // spec: memory §6.3, memory §6.5
+    let (mut mm, device) = first_generation(1);
+    let [a, b] = [4; 2].map(|pages| surface(&mut mm, device, pages, false));
+    for id in [a, b] {
+        left_behind(&mut mm, device, id);
+    }
+    mm.lock_legacy(a, through(0)).expect("the only range");
+    mm.unlock(a).expect("locked");
+    mm.lock(a).expect("behind the BAR");
+    mm.check_invariants(&[]).expect("the kept range is in use again");
+    let forbidden = LegacyLock { donot_evict: true, ..through(0) };
+    assert_eq!(mm.lock_legacy(b, forbidden), Err(LockError::NeedsEviction), "it shows what is locked");
+    mm.unlock(a).expect("locked");
+    let wish = mm.lock_legacy(b, forbidden).expect("a range").range.expect("to be acquired");
+    assert_eq!(wish.release.map(|held| held.range), Some(wish.acquire.range), "the range is kept again, and goes");
+}
+
+#[test]
 fn a_reset_releases_every_range() {
     // spec: memory §3.5, memory §6.5
     let (mut mm, device) = first_generation(2);

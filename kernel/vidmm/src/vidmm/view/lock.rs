@@ -107,9 +107,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn lock(&mut self, id: AllocationId) -> Result<LockPlan<F>, LockError> {
         if self.allocations[id].locks.count > 0 {
             self.rule_for(id, true)?;
-            self.allocations[id].locks.count += 1;
-            let (locks, most) = (self.allocations[id].locks.count, self.policy.lock_count_max);
-            debug_assert!(locks <= most, "{id:?} has {locks} locks, of {most}");
+            self.count_lock(id, false);
             return Ok(self.plan_of(id, None, None, Vec::new()));
         }
         let mut ruling = self.rule_for(id, true)?;
@@ -134,12 +132,9 @@ impl<F: Copy + Eq> VidMm<F> {
             Ruling::SystemCopy => self.refresh_copy(id, &mut batch),
             Ruling::MoveOut => self.move_out(id, &mut batch)?,
         }
-        let confined = matches!(self.allocations[id].placement, Placement::None) && !self.supports_aperture(id);
         let work = self.finish(batch, false);
         let clear = self.make_whole(id);
-        let through_aperture = self.shows_primary(id);
-        self.allocations[id].locks = Seldom::of(Locks { count: 1, confined, through_aperture, ..Locks::default() });
-        self.allocations[id].locks.runs = self.cpu_runs(id);
+        self.count_lock(id, false);
         Ok(self.plan_of(id, work, window, clear))
     }
 
@@ -164,8 +159,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.move_out(id, &mut batch)?;
         let work = self.finish(batch, false);
         let clear = self.make_whole(id);
-        let runs = self.cpu_runs(id);
-        self.allocations[id].locks = Seldom::of(Locks { count: 1, runs, ..Locks::default() });
+        self.count_lock(id, false);
         Ok(self.plan_of(id, work, None, clear))
     }
 
@@ -341,6 +335,22 @@ impl<F: Copy + Eq> VidMm<F> {
 
     fn end_window(&mut self, id: AllocationId) -> Option<WindowPages> {
         self.windows.end(id)
+    }
+
+    /// Counts one more lock of content that lies where its lock wants it; the first lock decides what the CPU sees. Every lock ends here,
+    /// Lock2 of a WDDM 1 allocation too: the ranges that an earlier lock left are in use from now on.
+    // spec: memory §6.3, memory §6.5
+    fn count_lock(&mut self, id: AllocationId, acquired: bool) {
+        if self.allocations[id].locks.count == 0 {
+            let confined = matches!(self.allocations[id].placement, Placement::None) && !self.supports_aperture(id);
+            let through_aperture = self.shows_primary(id);
+            self.allocations[id].locks = Seldom::of(Locks { confined, acquired, through_aperture, ..Locks::default() });
+            self.allocations[id].locks.runs = self.cpu_runs(id);
+        }
+        self.allocations[id].locks.count += 1;
+        let (locks, most) = (self.allocations[id].locks.count, self.policy.lock_count_max);
+        debug_assert!(locks <= most, "{id:?} has {locks} locks, of {most}");
+        self.ranges.keep(id, true);
     }
 
     fn unlocked(&mut self, id: AllocationId) {

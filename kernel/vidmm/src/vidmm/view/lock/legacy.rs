@@ -20,10 +20,9 @@
 use ddi::AllocationFlags;
 use wddm_types::{CpuRun, PAGE_BYTES};
 
-use crate::allocation::{Locks, Placement, SYSTEM_COPY};
+use crate::allocation::{Placement, SYSTEM_COPY};
 use crate::operation::RangeWish;
 use crate::paging::{Cause, Work};
-use crate::seldom::Seldom;
 use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
 use crate::vidmm::placement::plan::{Claim, Limit, Takes};
@@ -192,9 +191,8 @@ impl<F: Copy + Eq> VidMm<F> {
             extents.make_dirty();
         }
         let work = self.finish(batch, false);
-        let confined = matches!(self.allocations[id].placement, Placement::None) && !self.supports_aperture(id);
         let clear = self.make_whole(id);
-        self.count_lock(id, how, confined);
+        self.count_lock(id, how.acquire.is_some());
         self.allocations[id].locks.before_range = before_range;
         let mut plan = self.plan_of(id, work, None, clear);
         plan.range = range;
@@ -240,23 +238,10 @@ impl<F: Copy + Eq> VidMm<F> {
         self.may_lock_out(id, how)?;
         let mut batch = self.works.begin();
         self.move_out(id, &mut batch)?;
-        let confined = matches!(self.allocations[id].placement, Placement::None) && !self.supports_aperture(id);
         let work = self.finish(batch, false);
         let clear = self.make_whole(id);
-        self.count_lock(id, how, confined);
+        self.count_lock(id, how.acquire.is_some());
         Ok(self.plan_of(id, work, None, clear))
-    }
-
-    /// One lock more; the first decides what is seen.
-    fn count_lock(&mut self, id: AllocationId, how: LegacyLock, confined: bool) {
-        if self.allocations[id].locks.count == 0 {
-            let acquired = how.acquire.is_some();
-            let through_aperture = self.shows_primary(id);
-            self.allocations[id].locks = Seldom::of(Locks { confined, acquired, through_aperture, ..Locks::default() });
-            self.allocations[id].locks.runs = self.cpu_runs(id);
-        }
-        self.allocations[id].locks.count += 1;
-        self.ranges.keep(id, true);
     }
 
     /// A range for an allocation. `Some(None)`: one shows it already. `None`: there is none to be had.
