@@ -57,7 +57,7 @@ pub use device::{EvictFlags, NextResume};
 pub use foresight::{Report as PlanReport, StreamReport as PlanStream};
 pub use operation::{Direction, Form, HeldRange, Operation, Part, RangeWish, WindowMap, WindowPages};
 pub use page_table::OutOfTables;
-pub use paging::{Cause, Conversion, ConversionCause, Move, MoveKind, Rotation, TableMove, Unqueued, Work};
+pub use paging::{Cause, Conversion, ConversionCause, Departure, Move, MoveKind, Rotation, TableMove, Unqueued, Work};
 pub use policy::{Eviction, Policy};
 pub use pool::{FramePool, Movable, Relocation};
 pub use segment::{BankTable, MemoryLayout, MemoryTotals, Segment, SegmentDescription, SegmentError};

@@ -47,16 +47,16 @@ pub struct Work<F> {
     pub clear: Vec<PageRun>,
     /// In this order.
     pub operations: Vec<Operation>,
-    /// How many of the operations take content out of its place; the others bring content into places that are free then,
-    /// or have just become free.
-    pub leaving: usize,
+    /// Where the ring has to stop within the operations until the CPU sees locked content at its new place, in the order of the operations.
+    pub departures: Vec<Departure>,
     /// The moves of allocations, for events: one entry per allocation and kind.
     pub moves: Vec<Move>,
     /// Page tables that left or came, for events.
     pub tables: Vec<TableMove>,
     /// Leaf tables that get another form, for events.
     pub conversions: Vec<Conversion>,
-    /// Locked allocations that the CPU sees elsewhere afterwards (memory §6.3).
+    /// Locked allocations that the CPU sees elsewhere afterwards (memory §6.3), in the order of the operations: one that leaves in parts may
+    /// be there several times.
     pub rotations: Vec<Rotation>,
     /// Pages of host apertures that the driver is to unmap at once, before the work is queued (memory §6.6).
     pub unmap: Vec<WindowPages>,
@@ -64,6 +64,16 @@ pub struct Work<F> {
     pub ranges: Vec<HeldRange>,
     /// The work is still to be carried out.
     pub unqueued: Unqueued,
+}
+
+/// A place among the operations of a work: locked content leaves before it, and other content comes behind it, perhaps to where that was.
+/// Until the CPU is shown the new medium it reads the old one (memory §6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// How many operations stand before it.
+    pub operations: usize,
+    /// How many of the rotations are of content that leaves before it: the CPU is shown these before the next operation.
+    pub rotations: usize,
 }
 
 /// The medium behind a locked allocation changes (memory §6.3). Before the first operation of the work the CPU's mapping

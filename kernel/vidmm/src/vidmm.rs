@@ -222,7 +222,9 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     pub(crate) fn finish(&mut self, mut batch: Batch<F>, immediate: bool) -> Option<Work<F>> {
-        batch.rotations = self.rotations(&mut batch);
+        self.note_departure(&mut batch);
+        let last = self.rotations(&mut batch);
+        batch.rotations.extend(last);
         if self.spaces.change_only_idle() {
             self.idle_changed_spaces(&mut batch);
         }

@@ -11,7 +11,6 @@ use crate::due::{RingWait, Waiter};
 use crate::effect::{Answer, Cx, Effect, Token};
 use crate::number::{CrossFenceNumber, DeviceNumber, FenceNumber, PagingQueueNumber, PagingWorkNumber, SectionNumber};
 use crate::paging::{Deferred, RingNeeds};
-use crate::store::ObjectNumber;
 
 impl Adapter {
     /// Answers when the ring has got past everything queued so far: at once when it has already.
@@ -86,9 +85,9 @@ impl Adapter {
         self.memory.ring.defer(Deferred::WordsMoved(storage));
     }
 
-    /// Lets processes go on that are quiesced for the work just queued, when the ring has got past it.
-    pub(super) fn defer_stillness_over(&mut self) {
-        self.memory.ring.defer(Deferred::StillnessOver(PagingWorkNumber::from_raw(self.memory.ring.queued())));
+    /// Lets processes go on that the work of this number quiesces, when the ring has got past everything queued so far.
+    pub(super) fn defer_stillness_over(&mut self, number: PagingWorkNumber) {
+        self.memory.ring.defer(Deferred::StillnessOver(number));
     }
 
     /// Maintains the CPU's caches when the ring has written an allocation's backing store.

@@ -1,19 +1,28 @@
 //! How a decision of the memory manager, or a wish of the kernel's own, becomes a work of the ring: its pages are cleared, its moves are
 //! told, its paging queue promises a value, and the scheduler gets it behind what it waits for.
 
-use events::Event;
+use events::{Event, Stillness};
 use gpu_fence::FenceId;
-use vidmm::{AllocationId, Move, MoveKind, Operation, Work};
+use vidmm::{AllocationId, Move, MoveKind, Operation, SpaceId, Work};
 use vidsch::Packet;
 use wddm_types::{PAGE_BYTES, PageRun, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::allocations::Gone;
 use crate::effect::Cx;
-use crate::number::{PagingQueueNumber, PagingWorkNumber};
+use crate::number::{DeviceNumber, PagingQueueNumber, PagingWorkNumber};
 use crate::paging::{MediumChange, NewWork, causes, empty_work, part_that_leaves};
 use crate::scheduling::Payload;
 use crate::store::ObjectNumber;
+
+/// What stands still from the first part of a work to the last.
+#[derive(Default)]
+struct Stopped {
+    /// The parts that quiesce processes whose page tables change.
+    for_tables: Vec<PagingWorkNumber>,
+    /// Devices that quiesce because content of their lists moves.
+    for_content: Vec<DeviceNumber>,
+}
 
 impl Adapter {
     /// Queues a work for a process, if there is any. Moves without work are reported either way.
@@ -54,15 +63,35 @@ impl Adapter {
         self.revoke_returned(cx);
         let zero = self.backings_used(cx, &work.moves);
         let idle_spaces = causes(&work);
-        if let Some(leaving) = part_that_leaves(&mut work) {
-            self.queue_work(cx, process, None, Some(leaving), Vec::new());
-            // They are told with the part that leaves.
-            work.conversions.clear();
+        let mut stopped = Stopped::default();
+        while let Some(leaving) = part_that_leaves(&mut work) {
+            let idle_spaces = causes(&leaving);
+            self.queue_part(cx, process, None, (leaving, idle_spaces), (&[], Vec::new()), &mut stopped);
         }
+        self.queue_part(cx, process, paging_queue, (work, idle_spaces), (&zero, destroys), &mut stopped);
+        // From the first part to the last: what the work makes invalid in one part may become valid in another.
+        for number in stopped.for_tables {
+            self.defer_stillness_over(number);
+        }
+        if !stopped.for_content.is_empty() {
+            self.defer_relocated(stopped.for_content);
+        }
+    }
+
+    /// Queues a part of a work. `zero`: pages that were cleared just now.
+    fn queue_part(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        paging_queue: Option<PagingQueueNumber>,
+        (mut work, idle_spaces): (Work<FenceId>, Vec<(SpaceId, Stillness)>),
+        (zero, destroys): (&[PageRun], Vec<Gone>),
+        stopped: &mut Stopped,
+    ) {
         // Reports earlier moves before it. The kernel's own works have no serial.
         self.emit_untold(cx, process, if work.serial == 0 { self.memory.ring.next_serial() } else { work.serial });
         self.memory.ring.serial_queued(work.serial);
-        self.make_memory_ready(cx, &mut work, &zero);
+        self.make_memory_ready(cx, &mut work, zero);
         let turns = self.bind_rotations(cx, work.rotations);
         let relocation = self.bind_relocation(&work.quiesced, &work.moves);
         let number = self.memory.ring.next_work();
@@ -80,9 +109,6 @@ impl Adapter {
         let (serial, operations) = (work.serial, work.operations.into());
         let new = NewWork { serial, operations, completes, destroys, turns, relocation };
         self.memory.ring.hold(number, new, self.owners.space_of(ProcessId::SYSTEM));
-        if !idle_spaces.is_empty() {
-            self.defer_stillness_over();
-        }
         for allocation in written_back {
             self.defer_maintenance(allocation);
         }
@@ -97,15 +123,14 @@ impl Adapter {
         }
         if !idle_spaces.is_empty() {
             self.submit_to_ring(Packet::Work(Payload::IdleSpaces(number, idle_spaces)));
+            stopped.for_tables.push(number);
         }
         self.submit_to_ring(Packet::Work(Payload::Paging(number)));
         // Work that waits by the words goes on behind it.
         for storage in storages {
             self.defer_words_moved(storage);
         }
-        if !quiesced.is_empty() {
-            self.defer_relocated(quiesced);
-        }
+        stopped.for_content.extend(quiesced);
     }
 
     /// Nothing stands any more in pages, windows and ranges that the work needs. `zero`: pages that were cleared just now.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ddi::KmdAllocation;
 use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
-use super::{Cause, Conversion, Move, MoveKind, MoveStep, Operation, Rotation, TableMove, Unqueued, Work};
+use super::{Cause, Conversion, Departure, Move, MoveKind, MoveStep, Operation, Rotation, TableMove, Unqueued, Work};
 use crate::operation::HeldRange;
 use crate::operation::WindowPages;
 use crate::slab::{AllocationId, DeviceId, SpaceId};
@@ -52,6 +52,12 @@ pub(crate) struct Batch<F> {
     pub conversions: Vec<Conversion>,
     /// Locked allocations that may be seen elsewhere afterwards.
     pub locked: BTreeSet<AllocationId>,
+    /// Those of them that have left since content last came.
+    left: BTreeSet<AllocationId>,
+    /// Of the rotations so far, how many the CPU is to be shown before what is noted as content comes.
+    departing: Option<usize>,
+    /// Their operations are counted from the first of `ahead` on, through `settled`.
+    departures: Vec<Departure>,
     /// Windows that the locked among them leave.
     pub unmap_locked: BTreeMap<AllocationId, WindowPages>,
     pub unmap: Vec<WindowPages>,
@@ -121,6 +127,9 @@ impl<F: Copy + Eq> Batch<F> {
             tables: Vec::new(),
             conversions: Vec::new(),
             locked: BTreeSet::new(),
+            left: BTreeSet::new(),
+            departing: None,
+            departures: Vec::new(),
             unmap_locked: BTreeMap::new(),
             unmap: Vec::new(),
             ranges_locked: BTreeMap::new(),
@@ -203,6 +212,9 @@ impl<F: Copy + Eq> Batch<F> {
     /// `flush_fresh`: the TLB may remember invalid entries.
     pub fn settle(&mut self, flush_fresh: bool) {
         self.settle_leaving(flush_fresh);
+        if let Some(rotations) = self.departing.take() {
+            self.departures.push(Departure { operations: self.ahead.len() + self.settled.len(), rotations });
+        }
         self.settled.append(&mut self.content);
         self.settled.append(&mut self.arrived);
         self.settled.append(&mut self.entries);
@@ -243,6 +255,37 @@ impl<F: Copy + Eq> Batch<F> {
         self.settled.extend(flushes(&std::mem::take(&mut self.stale)));
     }
 
+    /// Locked content leaves where the CPU sees it.
+    pub fn locked_leaves(&mut self, id: AllocationId) {
+        self.locked.insert(id);
+        self.left.insert(id);
+    }
+
+    /// Locked content comes, perhaps from elsewhere: the CPU sees it there when it has come.
+    pub fn locked_comes(&mut self, id: AllocationId) {
+        self.locked.insert(id);
+        self.left.remove(&id);
+    }
+
+    /// Takes the locked allocations that have left before content that was noted: the CPU is to be shown them before that comes.
+    // spec: memory §6.3
+    pub fn take_left(&mut self) -> BTreeSet<AllocationId> {
+        if self.content.is_empty() {
+            return BTreeSet::new();
+        }
+        let left = std::mem::take(&mut self.left);
+        self.locked.retain(|id| !left.contains(id));
+        left
+    }
+
+    /// These rotations are of content that has left.
+    pub fn departs(&mut self, rotations: Vec<Rotation>) {
+        if !rotations.is_empty() {
+            self.rotations.extend(rotations);
+            self.departing = Some(self.rotations.len());
+        }
+    }
+
     /// Whether nothing was noted at all, which is what most calls come to.
     fn is_empty(&self) -> bool {
         let operations = [&self.ahead, &self.roots, &self.settled, &self.leaving, &self.out, &self.invalidations];
@@ -276,18 +319,20 @@ impl<F: Copy + Eq> Batch<F> {
         // New roots come first, behind what makes room for them.
         let mut first = std::mem::take(&mut self.ahead);
         if !first.is_empty() || !self.roots.is_empty() {
+            let (ahead, roots) = (first.len(), self.roots.len());
+            let behind = self.departures.iter_mut().filter(|departure| departure.operations >= ahead);
+            behind.for_each(|departure| departure.operations += roots);
             first.append(&mut self.roots);
             first.append(&mut self.settled);
             self.settled = first;
         }
-        let leaving = self.settled.len();
         self.settle(flush_fresh);
         if self.settled.is_empty() && self.has_no_effects() {
             return Err(self.moves);
         }
         debug_assert!(self.stale.is_empty() && self.fresh.is_empty(), "entries changed, and no flush covers them");
-        let all = self.settled.len();
-        debug_assert!(leaving <= all, "{leaving} of {all} operations take content away");
+        let inside = |departure: &Departure| departure.operations <= self.settled.len();
+        debug_assert!(self.departures.iter().all(inside), "{:?} of {}", self.departures, self.settled.len());
         Ok(Work {
             serial: self.serial,
             immediate: false,
@@ -303,7 +348,7 @@ impl<F: Copy + Eq> Batch<F> {
             rotations: self.rotations,
             unmap: self.unmap,
             ranges: self.ranges,
-            leaving,
+            departures: self.departures,
             unqueued: Unqueued::decided(),
         })
     }

@@ -53,7 +53,7 @@ impl<F: Copy + Eq> VidMm<F> {
             idle_spaces: Vec::new(),
             after: Vec::new(),
             clear: Vec::new(),
-            leaving: operations.len(),
+            departures: Vec::new(),
             operations,
             moves: batch.moves,
             tables: Vec::new(),

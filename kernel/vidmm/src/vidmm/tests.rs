@@ -8,6 +8,7 @@ mod cases;
 mod compaction;
 mod copies;
 mod creation;
+mod departures;
 mod displayed;
 mod driver_ranges;
 mod failures;

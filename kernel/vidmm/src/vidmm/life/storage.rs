@@ -83,8 +83,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         self.enter_system(id, None, cause, batch);
         // Nothing takes the old place before the paging process, which sees the words all along, sees them at the new one.
-        let flush_fresh = self.spaces.flushes_fresh();
-        batch.settle(flush_fresh);
+        self.settle(batch);
     }
 
     /// The devices that use an allocation: those that list it, of fences' words all of its process.

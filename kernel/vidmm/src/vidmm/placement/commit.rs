@@ -96,7 +96,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if allocation.locks.count > 0 {
             // The CPU writes there without telling VidMm.
             added.iter_mut().for_each(|extent| extent.dirty = true);
-            batch.locked.insert(id);
+            batch.locked_comes(id);
         }
         extents.add(&added);
         allocation.last_work = batch.serial;

@@ -68,8 +68,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 batch.arrived.extend(first.and_then(|first| allocation.came(*segment, first)));
             }
         }
-        let flush_fresh = self.spaces.flushes_fresh();
-        batch.settle(flush_fresh);
+        self.settle(batch);
     }
 
     /// Which pages of its allocation a move is about, and how many.

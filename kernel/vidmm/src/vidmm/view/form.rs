@@ -36,7 +36,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let seen = self.allocations[id].locks.count > 0;
         let ended = self.ranges.end(id, seen);
         if seen && !ended.is_empty() {
-            batch.locked.insert(id);
+            batch.locked_leaves(id);
             batch.ranges_locked.insert(id, ended);
         } else {
             batch.ranges.extend(ended);

@@ -1,6 +1,8 @@
 //! The CPU's view of a locked allocation, which changes when content moves: runs of pages, rotations, windows that are left. It decides
 //! nothing. `lock` and the modules that move content call it.
 
+use std::collections::BTreeSet;
+
 use ddi::{AllocationFlags, SegmentFlags, VidMmCaps};
 use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages};
 
@@ -10,10 +12,30 @@ use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// The changes of medium that a batch means for the CPU.
+    /// Puts all that a batch holds behind what is settled, as [`Batch::settle`] does, and notes what the CPU is to be shown before content
+    /// comes.
+    pub(crate) fn settle(&mut self, batch: &mut Batch<F>) {
+        self.note_departure(batch);
+        batch.settle(self.spaces.flushes_fresh());
+    }
+
+    /// Content that was noted may come to where locked content is now.
+    // spec: memory §6.3
+    pub(crate) fn note_departure(&mut self, batch: &mut Batch<F>) {
+        let left = batch.take_left();
+        let rotations = self.rotations_of(left, batch);
+        batch.departs(rotations);
+    }
+
+    /// The changes of medium that a batch means for the CPU, and has not told.
     pub(crate) fn rotations(&mut self, batch: &mut Batch<F>) -> Vec<Rotation> {
+        let locked = std::mem::take(&mut batch.locked);
+        self.rotations_of(locked, batch)
+    }
+
+    fn rotations_of(&mut self, locked: BTreeSet<AllocationId>, batch: &mut Batch<F>) -> Vec<Rotation> {
         let mut rotations = Vec::new();
-        for id in std::mem::take(&mut batch.locked) {
+        for id in locked {
             let runs = self.cpu_runs(id);
             let unmap = batch.unmap_locked.remove(&id);
             let ranges = batch.ranges_locked.remove(&id).unwrap_or_default();
@@ -38,7 +60,7 @@ impl<F: Copy + Eq> VidMm<F> {
     // spec: memory §6.6, the unmap precedes the reuse of the memory pages
     pub(crate) fn leave_window(&mut self, id: AllocationId, batch: &mut Batch<F>) {
         if self.allocations[id].locks.count > 0 {
-            batch.locked.insert(id);
+            batch.locked_leaves(id);
             if let Some(pages) = self.end_window(id) {
                 batch.unmap_locked.insert(id, pages);
             }
@@ -88,7 +110,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if locks.through_aperture {
             locks.through_aperture = false;
             if locks.count > 0 {
-                batch.locked.insert(id);
+                batch.locked_leaves(id);
             }
         }
     }
