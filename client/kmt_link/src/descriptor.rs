@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
@@ -23,6 +23,8 @@ pub struct Descriptors {
 
 struct Shared {
     kept: Mutex<Kept>,
+    /// Held by the thread that takes closed ones out, until it has called this for each of them.
+    closed: Mutex<Closed>,
     /// Something said at the first wakes the thread that waits for closes, at the second.
     changed: (OwnedFd, OwnedFd),
 }
@@ -42,7 +44,7 @@ type Identity = (u64, u64);
 struct Given {
     handle: u64,
     /// Open as long as it is known by its identity.
-    _ours: Arc<OwnedFd>,
+    ours: Arc<OwnedFd>,
 }
 
 /// A descriptor that stands for nothing yet.
@@ -60,9 +62,9 @@ impl Descriptors {
     pub fn new(closed: Closed) -> std::io::Result<Descriptors> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let changed = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        let shared = Arc::new(Shared { kept: Mutex::default(), changed });
+        let shared = Arc::new(Shared { kept: Mutex::default(), closed: Mutex::new(closed), changed });
         let watched = Arc::clone(&shared);
-        shared_words::own_threads::spawn("nt descriptors", move || watched.watch(&closed))?;
+        shared_words::own_threads::spawn("nt descriptors", move || watched.watch())?;
         Ok(Descriptors { shared })
     }
 
@@ -82,7 +84,7 @@ impl Descriptors {
         let ours = Arc::new(ours);
         let mut kept = self.shared.kept();
         kept.fresh.push((identity, Arc::clone(&ours)));
-        kept.given.insert(identity, Given { handle, _ours: ours });
+        kept.given.insert(identity, Given { handle, ours });
         drop(kept);
         self.shared.wake();
         theirs
@@ -92,6 +94,23 @@ impl Descriptors {
     pub fn handle(&self, descriptor: BorrowedFd<'_>) -> Option<u64> {
         let identity = identity(descriptor).ok()?;
         self.shared.kept().given.get(&identity).map(|given| given.handle)
+    }
+
+    /// Closes the handles whose last descriptor was closed and of which the thread that waits for closes has not heard: when this returns,
+    /// those that were closed before are closed.
+    pub fn settle(&self) {
+        let closed = self.shared.closed();
+        let given: Vec<_> = {
+            let kept = self.shared.kept();
+            kept.given.iter().map(|(identity, given)| (*identity, Arc::clone(&given.ours))).collect()
+        };
+        let mut polled: Vec<PollFd<'_>> = given.iter().map(|(_, ours)| PollFd::new(ours, PollFlags::empty())).collect();
+        // If that cannot be found out, the thread finds it later.
+        if poll(&mut polled, Some(&Timespec::default())).is_err() {
+            return;
+        }
+        let ends = polled.iter().zip(&given).filter(|(polled, _)| is_closed(polled));
+        self.shared.close(&closed, ends.map(|(_, (identity, _))| *identity));
     }
 
     /// How many are out.
@@ -117,8 +136,22 @@ impl Shared {
         let _ = rustix::io::write(&self.changed.0, &[1]);
     }
 
+    fn closed(&self) -> MutexGuard<'_, Closed> {
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes out those whose last copies were closed, and says so. One that another thread has taken out is left.
+    fn close(&self, closed: &Closed, gone: impl Iterator<Item = Identity>) {
+        for identity in gone {
+            let given = self.kept().given.remove(&identity);
+            if let Some(given) = given {
+                closed(given.handle);
+            }
+        }
+    }
+
     /// Waits for closes until nothing is kept any more.
-    fn watch(&self, closed: &Closed) {
+    fn watch(&self) {
         let mut watched = Vec::new();
         loop {
             {
@@ -130,12 +163,7 @@ impl Shared {
             }
             let gone: BTreeSet<Identity> = self.closed_of(&watched).into_iter().collect();
             watched.retain(|(identity, _)| !gone.contains(identity));
-            for identity in gone {
-                let given = self.kept().given.remove(&identity);
-                if let Some(given) = given {
-                    closed(given.handle);
-                }
-            }
+            self.close(&self.closed(), gone.into_iter());
         }
     }
 
@@ -148,10 +176,13 @@ impl Shared {
         }
         // Empties the pipe of wake-ups; bytes that stay in it end the next poll at once.
         let _ = rustix::io::read(&self.changed.1, &mut [0; 64]);
-        let is_closed = |polled: &PollFd<'_>| polled.revents().intersects(PollFlags::HUP | PollFlags::ERR);
         let ends = polled[1..].iter().zip(watched).filter(|(polled, _)| is_closed(polled));
         ends.map(|(_, (identity, _))| *identity).collect()
     }
+}
+
+fn is_closed(polled: &PollFd<'_>) -> bool {
+    polled.revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 fn identity(descriptor: BorrowedFd<'_>) -> Result<Identity, Errno> {
@@ -166,6 +197,21 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn what_was_closed_before_is_closed_behind_a_look_whether_the_thread_has_run_or_not() {
+        let (said, heard) = channel();
+        let descriptors = Descriptors::new(Box::new(move |handle| said.send(handle).expect("the test hears")));
+        let descriptors = descriptors.expect("a thread");
+        for handle in 0..200 {
+            drop(descriptors.name(Descriptors::pair().expect("descriptors"), handle));
+            descriptors.settle();
+            assert_eq!((heard.try_recv(), descriptors.count()), (Ok(handle), 0));
+        }
+        let kept = descriptors.name(Descriptors::pair().expect("descriptors"), 200);
+        descriptors.settle();
+        assert_eq!(descriptors.handle(kept.as_fd()), Some(200), "one that is open stays");
+    }
 
     #[test]
     fn a_handle_goes_with_the_last_copy_of_its_descriptor() {

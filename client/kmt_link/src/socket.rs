@@ -22,10 +22,12 @@ mod link;
 mod message;
 mod packet;
 mod packets;
+mod unasked;
 
 pub use link::{ConnectError, SocketLink};
 pub use message::{
-    Asked, CALLS_MAX, FileOf, Hello, PieceOf, Placed, Push, Pushed, QUEUED_MAX, Request, Response, Said, Told, VERSION,
+    Asked, CALLS_MAX, FileOf, Hello, Lost, PieceOf, Placed, Push, Pushed, QUEUED_MAX, Request, Response, Said, Told,
+    VERSION,
 };
-pub use packet::{FILES_MAX, PacketError};
+pub use packet::{FILES_MAX, Files, PacketError};
 pub use packets::{MESSAGE_MAX, Packets};

@@ -13,6 +13,7 @@ mod keyed_mutex;
 mod lock;
 mod name;
 mod notification;
+mod others;
 mod packet;
 mod priority;
 mod property;

@@ -22,6 +22,7 @@ mod queued_fence;
 mod reply;
 mod statistics;
 mod sync_object;
+mod undo;
 pub mod wire;
 
 pub use allocation::{

@@ -14,7 +14,7 @@ use wddm_types::{
 
 use crate::allocation::{CreatedAllocations, CreatedSection, OpenedResource, ResidencyStatus, ResourceInfo};
 use crate::call::QueueFlags;
-use crate::mapped::Mapped;
+use crate::mapped::{Mapped, MappingId};
 use crate::statistics::{AdapterStatistics, ClockCalibration, ProcessIdentity, VideoMemoryInfo};
 use crate::sync_object::FencePrivateData;
 
@@ -145,6 +145,15 @@ impl Reply {
             Reply::MonitoredFence(created) => vec![created.value],
             Reply::Doorbell(doorbell) => vec![doorbell.last_queued, doorbell.status],
             _ => Vec::new(),
+        }
+    }
+
+    /// The mapping that the answer names.
+    pub fn mapping(&self) -> Option<MappingId> {
+        match self {
+            Reply::Mapped(mapped) | Reply::Locked { mapped, .. } => Some(mapped.mapping),
+            Reply::Section(created) => Some(created.mapped.mapping),
+            _ => None,
         }
     }
 }

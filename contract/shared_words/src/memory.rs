@@ -41,6 +41,14 @@ pub struct MemoryError {
     pub(crate) source: rustix::io::Errno,
 }
 
+impl MemoryError {
+    /// Whether this process lacks what the memory takes, a descriptor or addresses; else the memory is not what it should be.
+    pub fn is_scarcity(&self) -> bool {
+        use rustix::io::Errno;
+        matches!(self.source, Errno::MFILE | Errno::NFILE | Errno::NOMEM)
+    }
+}
+
 impl std::fmt::Display for MemoryError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "the operating system refused {} bytes of memory or addresses: {}", self.bytes, self.source)

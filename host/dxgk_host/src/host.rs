@@ -298,6 +298,9 @@ impl Host {
     /// # Errors
     /// The pending call: it is not a failure.
     pub fn begin_call(&self, process: ProcessId, call: Call) -> Result<Result<Reply, Refusal>, Pending> {
+        if call.reaches_others() {
+            self.close_nt_handles();
+        }
         let mut state = match self.hold_sound() {
             Ok(state) => state,
             Err(refusal) => return Ok(Err(refusal)),

@@ -1,9 +1,11 @@
 //! One client: a process to the kernel, its lanes and its stream.
 
+pub mod clients;
 pub mod hangup;
 mod lane;
 pub mod mappings;
 mod posts;
+mod reaping;
 mod refusals;
 mod reply_budget;
 pub mod stream;
@@ -15,13 +17,14 @@ use std::time::Instant;
 
 use dxgk_host::{AccountId, Admission, FilePiece, Host, RemoteProcess};
 use kmt_calls::{DoorbellAddress, MappingId, Notification, ProcessIdentity, Reply};
-use kmt_link::socket::{PacketError, Packets, Placed, Push, Said};
-use rustix::io::Errno;
+use kmt_link::socket::{Lost, Packets, Placed, Push, Said};
 use shared_words::{LentFile, StoresElsewhere};
 use wddm_types::{PAGE_BYTES, ProcessId};
 
-use crate::client::hangup::Hangup;
+use crate::client::clients::Clients;
+use crate::client::hangup::{Hangup, LEFT_TO_DO, Signs};
 use crate::client::posts::Posts;
+use crate::client::reaping::{Asleep, Reaping};
 use crate::client::refusals::Refusals;
 use crate::client::stream::Stream;
 use crate::limits::user::{Count, Part, Place, User};
@@ -43,9 +46,13 @@ pub(crate) struct Client {
     /// Posted calls: those that get no response.
     pub posts: Posts,
     ended: AtomicBool,
+    /// By which it is seen that it has gone; set before its first call.
+    signs: OnceLock<Arc<Signs>>,
+    reaping: Reaping,
+    clients: Arc<Clients>,
     reconnect_delays: Arc<ReconnectDelays>,
-    /// Go with the last thread.
-    _places: Places,
+    /// Until the kernel has reaped its objects.
+    places: Mutex<Option<Places>>,
 }
 
 /// A client's places among all, and among those of its user.
@@ -153,7 +160,7 @@ impl Client {
         places: Places,
         first: Packets,
         brought: Brought,
-        reconnect_delays: &Arc<ReconnectDelays>,
+        (clients, reconnect_delays): (&Arc<Clients>, &Arc<ReconnectDelays>),
     ) -> std::io::Result<Arc<Client>> {
         let limits = user.limits();
         let stream = Stream::new(brought.stream, Arc::clone(&user), brought.stores);
@@ -176,9 +183,13 @@ impl Client {
             refusals: Refusals::default(),
             posts: Posts::default(),
             ended: AtomicBool::new(false),
+            signs: OnceLock::new(),
+            reaping: Reaping::default(),
+            clients: Arc::clone(clients),
             reconnect_delays: Arc::clone(reconnect_delays),
-            _places: places,
+            places: Mutex::new(Some(places)),
         });
+        clients.add(&client);
         match client.run(first, brought.process) {
             Ok(()) => Ok(client),
             Err(error) => {
@@ -194,7 +205,10 @@ impl Client {
             client.end(&client.speaker.stream.send_all(&holds));
         })?;
         let lane = self.add_lane(first).map_err(std::io::Error::other)?;
-        let hangup = Hangup::new(Arc::clone(&lane), process);
+        let signs = Arc::new(Signs::new(Arc::clone(&lane), process));
+        let hangup = Hangup::new(Arc::clone(&signs));
+        // Set once, before any lane is served.
+        let _ = self.signs.set(signs);
         self.spawn("answers", move |client| client.hear(hangup))?;
         self.spawn("lane", move |client| lane::serve(client, &lane))
     }
@@ -270,6 +284,11 @@ impl Client {
         self.speaker.stream.placed(placed);
     }
 
+    /// It could not take these files.
+    pub fn lost(&self, lost: &[Lost]) {
+        self.speaker.stream.lost(lost);
+    }
+
     /// The calling thread makes calls of this client from now on, and sends their responses.
     pub fn serves_here(&self) {
         self.speaker.stream.serves_here();
@@ -288,10 +307,13 @@ impl Client {
     /// Sends the pages of the words that an answer names ahead of the answer.
     ///
     /// # Errors
-    /// When one lies in no file: descriptors or mappings are used up.
-    pub fn lend_words(&self, reply: &Reply) -> Result<(), PacketError> {
+    /// When one lies in no file, why: descriptors or mappings are used up.
+    pub fn lend_words(&self, reply: &Reply) -> Result<(), String> {
         for word in reply.words() {
-            let lent = self.host.lent_word_to(self.process, word).ok_or(PacketError::System(Errno::MFILE))?;
+            let lent = self.host.lent_word_to(self.process, word).ok_or_else(|| {
+                "the daemon is out of descriptors or mappings for the words of the call; raise its limits (LimitNOFILE=)"
+                    .to_owned()
+            })?;
             self.speaker.stream.push_page(word.0 / PAGE_BYTES, lent);
         }
         Ok(())
@@ -313,6 +335,34 @@ impl Client {
         }
     }
 
+    /// Clients that have gone are reaped before this one asks for something of others.
+    pub fn reaches_others(&self) {
+        let _asleep = self.sleeps();
+        self.clients.reap_gone(Some(self));
+    }
+
+    /// The thread of a lane is about to sleep in a call.
+    pub fn sleeps(&self) -> Asleep<'_> {
+        self.reaping.sleeps()
+    }
+
+    /// Reaps the client if it has gone: the kernel has its objects no more when this returns. The requests that it made before come first, as
+    /// long as they take no longer than [`LEFT_TO_DO`]. No answer of a call that sleeps is waited for.
+    pub fn reap_if_gone(&self) {
+        if !self.signs.get().is_some_and(|signs| signs.are_there()) {
+            return;
+        }
+        let none_looks = |asleep| {
+            let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+            asleep >= lanes.len() && lanes.iter().all(|(lane, _)| !lane.has_unread())
+        };
+        if !self.reaping.wait(LEFT_TO_DO, none_looks) {
+            self.end("it has gone");
+            // Another thread may have begun to end it.
+            self.reaping.wait_ended();
+        }
+    }
+
     /// Ends the client, which has disconnected or is being disconnected: to the kernel its process has died.
     pub fn end(&self, reason: &str) {
         let reason = self.speaker.stream.end(reason);
@@ -323,7 +373,10 @@ impl Client {
         if !self.ended.swap(true, Ordering::AcqRel) {
             let Peer { pid, uid } = self.peer;
             tracing::info!(process = self.process.0, pid, uid, reason, "a client has gone");
+            let reaps = self.reaping.reaps();
             let took = self.host.process_died(self.process);
+            drop(self.places.lock().unwrap_or_else(PoisonError::into_inner).take());
+            drop(reaps);
             let percent = self.user.limits().process.clearing_percent;
             self.reconnect_delays.cleared(self.peer, took, percent, Instant::now());
         }

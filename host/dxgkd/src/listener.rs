@@ -7,7 +7,7 @@ pub mod socket;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, SocketFlags};
 use shared_words::StoresElsewhere;
 
+use crate::client::clients::Clients;
 use crate::client::{Brought, Client, Places};
 use crate::limits::Limits;
 use crate::limits::user::{Count, User, Users};
@@ -77,7 +78,7 @@ struct Shared {
     taken: Count,
     users: Users,
     reconnect_delays: Arc<ReconnectDelays>,
-    clients: Mutex<Vec<Weak<Client>>>,
+    clients: Arc<Clients>,
     stop: AtomicBool,
 }
 
@@ -123,7 +124,7 @@ impl Daemon {
             taken: Count::default(),
             users: Users::default(),
             reconnect_delays: Arc::default(),
-            clients: Mutex::default(),
+            clients: Arc::default(),
             stop: AtomicBool::new(false),
         });
         let accepts = {
@@ -140,8 +141,7 @@ impl Daemon {
         // A user that came between the two has the old limits.
         self.shared.users.limit(&self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner));
         self.shared.changes.fetch_add(1, Ordering::AcqRel);
-        let clients: Vec<_> = self.shared.clients().iter().filter_map(Weak::upgrade).collect();
-        clients.iter().for_each(|client| client.limit());
+        self.shared.clients.all().iter().for_each(|client| client.limit());
     }
 
     /// How many clients there are, with connections that have not sent a `Hello` yet.
@@ -160,17 +160,13 @@ impl Drop for Daemon {
             let _ = accepts.join();
         }
         self.shared.host.processes_leave();
-        for client in self.shared.clients().drain(..).filter_map(|client| client.upgrade()) {
+        for client in self.shared.clients.all() {
             client.end("the daemon stops");
         }
     }
 }
 
 impl Shared {
-    fn clients(&self) -> MutexGuard<'_, Vec<Weak<Client>>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn accept(self: &Arc<Self>, socket: &Socket) {
         while !self.stop.load(Ordering::Acquire) {
             let connection = match rustix::net::accept_with(socket, SocketFlags::CLOEXEC) {
@@ -190,7 +186,12 @@ impl Shared {
                     continue;
                 }
             };
-            let (user, places) = match self.admit(peer) {
+            let admitted = self.admit(peer).or_else(|_| {
+                // Clients that have gone may still have the places.
+                self.clients.reap_gone(None);
+                self.admit(peer)
+            });
+            let (user, places) = match admitted {
                 Ok(admitted) => admitted,
                 Err(reason) => {
                     refuse(&connection, peer, reason);
@@ -260,12 +261,9 @@ impl Shared {
                     return;
                 }
                 let changes = self.changes.load(Ordering::Acquire);
-                match Client::begin(&self.host, user, peer, places, connection, brought, &self.reconnect_delays) {
+                let with = (&self.clients, &self.reconnect_delays);
+                match Client::begin(&self.host, user, peer, places, connection, brought, with) {
                     Ok(client) => {
-                        let mut clients = self.clients();
-                        clients.retain(|client| client.strong_count() > 0);
-                        clients.push(Arc::downgrade(&client));
-                        drop(clients);
                         // The limits changed while it was none of the clients yet.
                         if self.changes.load(Ordering::Acquire) != changes {
                             client.limit();
@@ -290,6 +288,7 @@ impl Shared {
 fn hello(connection: &Packets) -> Result<Brought, String> {
     let first = connection.receive_patiently(HELLO_WITHIN, HELLO_BYTES_MAX, 2);
     let (bytes, files) = first.map_err(|error| error.to_string())?;
+    let files = files.all().map_err(|error| format!("the daemon is out of descriptors for it: {error}"))?;
     match decode(&bytes) {
         Ok(Hello { magic: Hello::MAGIC, version: VERSION }) => {
             let mut files = files.into_iter();

@@ -170,7 +170,10 @@ fn a_descriptor_keeps_an_nt_handle_wherever_it_is() {
     // The client passes the descriptor on over a socket of its own.
     let (ours, theirs) = Packets::pair().expect("two descriptors");
     ours.send(b"here", &[descriptor.as_fd()]).expect("the other end is open");
-    let arrived: OwnedFd = Packets::new(theirs).receive(16, 1).expect("a message").1.pop().expect("a descriptor");
+    let arrived: OwnedFd = {
+        let files = Packets::new(theirs).receive(16, 1).expect("a message").1;
+        files.all().expect("there are descriptors").pop().expect("a descriptor")
+    };
     drop(descriptor);
     let told = second.link.described(arrived.as_fd()).expect("it stands for the NT handle");
     assert!(second.open(told).is_ok());

@@ -39,7 +39,7 @@ fn begin(path: &Path) -> (Packets, Packets) {
 
 /// Asks for a lane, behind so many posted calls.
 fn ask_for_lane(on: &Packets, after: u64, lane: BorrowedFd<'_>) {
-    let asked = Asked { after, placed: Vec::new(), request: Request::Lane };
+    let asked = Asked { after, ..Asked::only(Request::Lane) };
     on.send(&encode(&asked, Vec::new()), &[lane]).expect("it hears");
 }
 

@@ -17,8 +17,8 @@ use crate::error::RunError;
 use terminal_text::printable;
 
 /// Standard output as a pipe to another process of this program, which reads bytes there and no person anything.
-pub fn pipe() -> impl Write {
-    io::stdout().lock()
+pub fn pipe() -> impl Write + Send {
+    io::stdout()
 }
 
 /// Where a command prints. Each write is whole text.

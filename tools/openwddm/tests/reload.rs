@@ -1,10 +1,10 @@
-//! A daemon reads the limits of its configuration again at a signal, although it has given up files: for processes that come, and for those
-//! that are there.
+//! A daemon while it serves: it reads the limits of its configuration again at a signal, although it has given up files, for processes that come
+//! and for those that are there; and its log has an adapter that stops.
 
 mod served;
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr};
 use std::time::{Duration, Instant};
 
@@ -23,11 +23,16 @@ struct Reloading {
 
 impl Reloading {
     fn start(text: &str) -> Reloading {
+        Reloading::with(text, &[])
+    }
+
+    fn with(text: &str, more: &[&str]) -> Reloading {
         let folder = tempfile::tempdir().expect("a folder");
         let (config, socket) = (folder.path().join("config.toml"), folder.path().join("kernel"));
         std::fs::write(&config, text).expect("a file");
         let mut command = openwddm(&["serve", "--adapter", "discrete-4k,vram=64MiB", "--system", "256MiB", "--config"]);
-        let mut child = command.arg(&config).arg("--socket").arg(&socket).spawn().expect("the binary starts");
+        let mut child =
+            command.arg(&config).arg("--socket").arg(&socket).args(more).spawn().expect("the binary starts");
         let log = BufReader::new(child.stderr.take().expect("its log"));
         let began = Instant::now();
         while !served::listens(&socket) {
@@ -45,10 +50,20 @@ impl Reloading {
     fn reload(&mut self, text: &str) -> String {
         let new = self.folder.path().join("new.toml");
         std::fs::write(&new, text).expect("a file");
+        self.reload_from(&new)
+    }
+
+    /// The same with a file of any kind.
+    fn reload_from(&mut self, new: &Path) -> String {
         std::fs::rename(new, self.folder.path().join("config.toml")).expect("it takes its place");
         kill_process(Pid::from_child(&self.child), Signal::HUP).expect("it runs");
+        self.logged("was read again")
+    }
+
+    /// The next line of the log that has this text.
+    fn logged(&mut self, text: &str) -> String {
         let lines = self.log.by_ref().lines().map_while(Result::ok);
-        let mut lines = lines.skip_while(|line| !line.contains("was read again"));
+        let mut lines = lines.skip_while(|line| !line.contains(text));
         lines.next().unwrap_or_else(|| panic!("it has ended: {:?}", self.child.try_wait()))
     }
 }
@@ -119,4 +134,33 @@ fn a_client_locks_as_much_video_memory_as_the_configuration_says_and_more_when_t
     let last = surfaces[0].lock().expect("it has nothing else");
     assert!(surfaces[1].lock().is_err(), "the limit is lower now");
     drop(last);
+}
+
+#[test]
+fn a_configuration_that_is_a_pipe_fails_one_reload_and_no_later_one() {
+    let mut daemon = Reloading::start("[process]\nsync_objects = 4096\n");
+    let pipe = daemon.folder.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
+    let line = daemon.reload_from(&pipe);
+    assert!(
+        line.contains("ERROR") && line.contains("nothing has changed") && line.contains("no ordinary file"),
+        "{line}"
+    );
+    let line = daemon.reload("[process]\nsync_objects = 10\n");
+    assert!(line.contains("its limits hold"), "{line}");
+}
+
+#[test]
+fn an_adapter_that_stops_is_an_error_in_the_log_with_its_reason_and_the_daemon_serves_on() {
+    // spec: memory §8.6
+    let mut daemon = Reloading::with("", &["--faults", "device=remove@call 4; tdr=1ms"]);
+    let gpu = Gpu::open(SocketLink::connect(&daemon.socket()).expect("a kernel"));
+    let line = daemon.logged("stopped for good");
+    assert!(line.contains("ERROR") && line.contains("adapter=0"), "{line}");
+    let reason = line.split("what they have: ").nth(1).map(str::trim);
+    assert!(reason.is_some_and(|reason| !reason.is_empty()), "{line}");
+    SocketLink::connect(&daemon.socket()).expect("it serves on");
+    assert_eq!(daemon.child.try_wait().expect("it is there"), None);
+    drop(gpu);
 }

@@ -1,20 +1,30 @@
 //! The messages that a process hears on its stream and with responses, and the changes of its memory that follow: the threads that hear
 //! them carry them out in order, and tell the kernel when a change of a mapping holds.
+//!
+//! # A process without descriptors
+//! The limit of the process, or its address space, may keep out a file that comes with a message. The process notes what it has lost and goes
+//! on: the call whose answer names that is taken back and refused ([`Hearing::lacks`]), and the next request tells the kernel which files to
+//! send again ([`Lost`]). A change of a mapping that the process has has no call to refuse: without its files the connection ends.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::OwnedFd;
+mod arenas;
+mod received;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use kmt_calls::wire::{decode, encode};
-use kmt_calls::{DoorbellAddress, MappingId, Notification};
-use shared_words::{AddressRange, Memory, ReadOnlyMemory};
+use kmt_calls::{DoorbellAddress, MappingId, Notification, Reply};
 use wddm_types::PAGE_BYTES;
 
-use super::message::{FileOf, PieceOf, Placed, Push, Pushed, Said};
-use super::packet::{FILES_MAX, PacketError};
-use super::packets::{MESSAGE_MAX, Packets};
-use crate::{CpuMapping, DoorbellPage, NoAddresses, Piece, tell};
+use super::message::{FileOf, Lost, Placed, Push, Pushed, Said};
+use super::packet::{FILES_MAX, Files, PacketError};
+use super::packets::Packets;
+use crate::{CpuMapping, DoorbellPage, Piece, tell};
+
+use arenas::Arenas;
+pub(super) use received::Page;
+use received::{is_scarce, only, page_of, parts_of, received_doorbell, shown};
 
 /// The state that the stream's messages have made so far.
 #[derive(Debug, Default)]
@@ -23,6 +33,8 @@ pub(super) struct Hearing {
     changed: Condvar,
     /// Whether a tool traces native fences. Looked at with each submission.
     traces: AtomicBool,
+    /// Whether the process has ever lost a file. Looked at with each answer.
+    has_lost: AtomicBool,
 }
 
 /// Under the lock.
@@ -37,34 +49,24 @@ struct Heard {
     /// Why this process ended the stream itself. None: its kernel did.
     given_up: Option<String>,
     pages: BTreeMap<u64, Page>,
-    /// The files that hold this process's memory, in the order in which they came.
-    arenas: Vec<Arena>,
+    /// The files that hold this process's memory.
+    arenas: Arenas,
     mappings: BTreeMap<MappingId, Arc<CpuMapping>>,
     /// Those that have come since the kernel was told where such are.
     placed: Vec<Placed>,
+    /// Files that the process could not take since the kernel was told of such.
+    lost: Vec<Lost>,
+    /// Mappings of which this process could not take a file, until they show files that it can take or are gone.
+    lost_mappings: BTreeSet<MappingId>,
     /// Mappings that this process has protected because the kernel said so, until they show other pieces. The process does not know which
     /// mappings the kernel holds itself.
     held: BTreeMap<MappingId, Arc<CpuMapping>>,
     doorbells: BTreeMap<DoorbellAddress, Arc<DoorbellPage>>,
     /// Parts of a change whose end has not been heard.
     parts: Vec<Piece>,
+    /// The process could not take one of these.
+    lacks_part: bool,
     notifications: VecDeque<Notification>,
-}
-
-/// A file that holds memory of this process, mapped whole.
-#[derive(Debug)]
-enum Arena {
-    ReadOnly(ReadOnlyMemory),
-    Writable(Arc<Memory>),
-}
-
-/// A page of words, and where in what was received it begins.
-#[derive(Clone, Debug)]
-pub(super) enum Page {
-    /// One to look at.
-    ReadOnly(ReadOnlyMemory, u64),
-    /// One to write, too.
-    Writable(Arc<Memory>, u64),
 }
 
 impl Hearing {
@@ -82,7 +84,7 @@ impl Hearing {
         let before = pushed.checked_sub(count).ok_or(PacketError::Malformed("more messages than there have been"));
         let carried = before.and_then(|before| {
             let mut numbered = pushes.into_iter().zip(before..);
-            numbered.try_for_each(|(push, before)| self.in_order(Pushed { before, push }, Vec::new(), stream))
+            numbered.try_for_each(|(push, before)| self.in_order(Pushed { before, push }, Files::default(), stream))
         });
         if let Err(why) = &carried {
             self.end(why);
@@ -114,9 +116,35 @@ impl Hearing {
         self.heard().mappings.get(&mapping).cloned()
     }
 
-    /// Where mappings are that have come since this was asked last.
-    pub fn take_placed(&self) -> Vec<Placed> {
-        std::mem::take(&mut self.heard().placed)
+    /// What the kernel is to be told with a request: where mappings are that have come since this was asked last, and which files were lost.
+    pub fn take_untold(&self) -> (Vec<Placed>, Vec<Lost>) {
+        let mut heard = self.heard();
+        (std::mem::take(&mut heard.placed), std::mem::take(&mut heard.lost))
+    }
+
+    /// The request did not go: the next one is to tell it. A mapping that is gone meanwhile has no place.
+    pub fn tell_later(&self, placed: Vec<Placed>, lost: Vec<Lost>) {
+        let mut heard = self.heard();
+        let known = placed.into_iter().filter(|placed| heard.mappings.contains_key(&placed.mapping));
+        let known: Vec<_> = known.collect();
+        heard.placed.splice(0..0, known);
+        heard.lost.splice(0..0, lost);
+    }
+
+    /// Whether an answer names memory of which this process has lost the file: its call is to be taken back.
+    pub fn lacks(&self, reply: &Reply) -> bool {
+        if !self.has_lost.load(Ordering::Acquire) {
+            return false;
+        }
+        let heard = self.heard();
+        let lost = |page: u64| matches!(heard.pages.get(&page), Some(Page::Lost));
+        let doorbell = match reply {
+            Reply::Doorbell(created) => !heard.doorbells.contains_key(&created.address),
+            _ => false,
+        };
+        doorbell
+            || reply.words().iter().any(|word| lost(word.0 / PAGE_BYTES))
+            || reply.mapping().is_some_and(|mapping| heard.lost_mappings.contains(&mapping))
     }
 
     /// A doorbell.
@@ -144,7 +172,7 @@ impl Hearing {
     }
 
     /// Carries a message out when all before it have been, and tells the kernel if it waits to know.
-    fn in_order(&self, pushed: Pushed, files: Vec<OwnedFd>, stream: &Arc<Packets>) -> Result<(), PacketError> {
+    fn in_order(&self, pushed: Pushed, files: Files, stream: &Arc<Packets>) -> Result<(), PacketError> {
         let Pushed { before, push } = pushed;
         let heard = self.wait_while(|heard| heard.messages < before && !heard.ended);
         match heard.messages.cmp(&before) {
@@ -165,39 +193,51 @@ impl Hearing {
     }
 
     /// Carries one message out. Returns which mapping's change holds now, if the kernel waits to know.
-    fn carry_out(
-        &self,
-        push: Push,
-        files: Vec<OwnedFd>,
-        stream: &Arc<Packets>,
-    ) -> Result<Option<MappingId>, PacketError> {
+    fn carry_out(&self, push: Push, files: Files, stream: &Arc<Packets>) -> Result<Option<MappingId>, PacketError> {
+        let files = files.all().map_err(PacketError::System);
         let mut heard = self.heard();
         match push {
-            Push::Arena { file_bytes, writable } => {
-                heard.keep_arena(only(files), file_bytes, writable)?;
+            Push::Arena { number, file_bytes, writable } => {
+                if !heard.arenas.keep(number, files.map(only), file_bytes, writable)? {
+                    self.lose(&mut heard, Lost::Arena(number));
+                }
                 Ok(None)
             }
-            Push::Page { page, file: FileOf::Arena(number), offset, .. } => {
-                let page_of = heard.page_of_arena(number, offset)?;
+            Push::Page { page, file, file_bytes, offset, writable } => {
+                let page_of = match file {
+                    FileOf::Arena(number) => heard.arenas.page(number, offset)?,
+                    FileOf::Message(_) => page_of(files.map(only), file_bytes, offset, writable)?,
+                };
+                if matches!(page_of, Page::Lost) {
+                    self.lose(&mut heard, Lost::Page(page));
+                }
                 heard.pages.insert(page, page_of);
                 Ok(None)
             }
-            Push::Page { page, file: FileOf::Message(_), file_bytes, offset, writable } => {
-                heard.pages.insert(page, page_of(only(files), file_bytes, offset, writable)?);
-                Ok(None)
-            }
             Push::Shows { mapping, size_bytes, files: sizes, pieces, complete } => {
-                let parts = parts_of(&heard.arenas, files, &sizes, pieces)?;
-                heard.parts.extend(parts);
+                match files.and_then(|files| parts_of(&heard.arenas, files, &sizes, pieces)) {
+                    Ok(parts) => heard.parts.extend(parts),
+                    // A mapping that the process has would show what it must not, and no call could be refused for that.
+                    Err(error) if is_scarce(&error) && !heard.mappings.contains_key(&mapping) => {
+                        heard.lacks_part = true;
+                    }
+                    Err(error) => return Err(error),
+                }
                 if !complete {
                     return Ok(None);
                 }
                 let pieces = std::mem::take(&mut heard.parts);
+                if std::mem::take(&mut heard.lacks_part) {
+                    self.has_lost.store(true, Ordering::Release);
+                    // The kernel waits for an answer where it has shown something by it before.
+                    return Ok((!heard.lost_mappings.insert(mapping)).then_some(mapping));
+                }
                 if pieces.iter().map(|piece| piece.bytes).sum::<u64>() != size_bytes {
                     return Err(PacketError::Malformed("the pieces of a mapping do not add up to its size"));
                 }
                 Ok(show(heard, mapping, size_bytes, pieces))
             }
+            Push::Protected(mapping) if heard.lost_mappings.contains(&mapping) => Ok(Some(mapping)),
             Push::Protected(mapping) => {
                 let known = heard.mappings.get(&mapping).cloned();
                 let known = known.ok_or(PacketError::Malformed("it names no mapping of this process"))?;
@@ -206,6 +246,7 @@ impl Hearing {
                 known.protect();
                 Ok(Some(mapping))
             }
+            Push::Gone(mapping) if heard.lost_mappings.remove(&mapping) => Ok(None),
             Push::Gone(mapping) => {
                 let known = heard.mappings.remove(&mapping);
                 heard.held.remove(&mapping);
@@ -215,10 +256,11 @@ impl Hearing {
                 Ok(None)
             }
             Push::Doorbell { address, rare_pays } => {
-                let file =
-                    only(files).ok_or(PacketError::Malformed("a doorbell without exactly one descriptor, its page"))?;
-                let doorbell = received_doorbell(file, address, rare_pays, stream)?;
-                heard.doorbells.insert(address, Arc::new(doorbell));
+                match files.and_then(|files| received_doorbell(only(files), address, rare_pays, stream)) {
+                    Ok(doorbell) => drop(heard.doorbells.insert(address, Arc::new(doorbell))),
+                    Err(error) if is_scarce(&error) => self.has_lost.store(true, Ordering::Release),
+                    Err(error) => return Err(error),
+                }
                 Ok(None)
             }
             Push::DoorbellGone(address) => {
@@ -234,6 +276,12 @@ impl Hearing {
                 Ok(None)
             }
         }
+    }
+
+    /// The process could not take a file: the next request tells the kernel.
+    fn lose(&self, heard: &mut Heard, lost: Lost) {
+        heard.lost.push(lost);
+        self.has_lost.store(true, Ordering::Release);
     }
 
     /// No more messages are carried out, for this reason. The first reason stands.
@@ -257,7 +305,7 @@ impl Hearing {
 /// Hears until the kernel or the process has gone; then wakes every thread that waits for the stream.
 pub(super) fn listen(stream: &Arc<Packets>, hearing: &Weak<Hearing>) {
     loop {
-        let message = stream.receive(MESSAGE_MAX, FILES_MAX);
+        let message = stream.receive(usize::MAX, FILES_MAX);
         let Some(hearing) = hearing.upgrade() else { return };
         let heard = message.and_then(|(bytes, files)| {
             let pushed = decode(&bytes)
@@ -285,114 +333,15 @@ fn show(
         known.show(pieces);
         return Some(mapping);
     }
+    // The kernel waits for an answer where it has shown something by it that this process could not take.
+    let was_lost = heard.lost_mappings.remove(&mapping);
     let shown = shown(size_bytes, pieces);
     if let Ok(range) = shown.range() {
         heard.placed.push(Placed { mapping, address: range.base().as_ptr() as u64 });
     }
     heard.mappings.insert(mapping, Arc::new(shown));
-    None
+    was_lost.then_some(mapping)
 }
-
-impl Heard {
-    /// An arena of the process has come.
-    fn keep_arena(&mut self, came: Option<OwnedFd>, file_bytes: u64, writable: bool) -> Result<(), PacketError> {
-        let file = came.ok_or(PacketError::Malformed("an arena without exactly one descriptor, its file"))?;
-        if self.arenas.len() == ARENAS_MAX {
-            return Err(PacketError::Malformed("more arenas than any kernel has for a process"));
-        }
-        self.arenas.push(match writable {
-            true => Arena::Writable(Memory::from_file(file, file_bytes)?),
-            false => Arena::ReadOnly(ReadOnlyMemory::from_file(file, file_bytes)?),
-        });
-        Ok(())
-    }
-
-    /// A page of words in an arena.
-    fn page_of_arena(&self, number: u32, offset: u64) -> Result<Page, PacketError> {
-        let end = offset.checked_add(PAGE_BYTES);
-        match (self.arenas.get(number as usize), end) {
-            (Some(Arena::ReadOnly(memory)), Some(end)) if end <= memory.bytes() => {
-                Ok(Page::ReadOnly(memory.clone(), offset))
-            }
-            (Some(Arena::Writable(memory)), Some(end)) if end <= memory.bytes() => {
-                Ok(Page::Writable(Arc::clone(memory), offset))
-            }
-            _ => Err(PacketError::Malformed("a page of no arena")),
-        }
-    }
-}
-
-/// A page of words in a file that came with its message.
-fn page_of(came: Option<OwnedFd>, file_bytes: u64, offset: u64, writable: bool) -> Result<Page, PacketError> {
-    let file = came.ok_or(PacketError::Malformed("a page of words without exactly one descriptor, its file"))?;
-    Ok(match writable {
-        true => Page::Writable(Memory::from_file(file, file_bytes)?, offset),
-        false => Page::ReadOnly(ReadOnlyMemory::from_file(file, file_bytes)?, offset),
-    })
-}
-
-/// The one file that came with a message.
-fn only(files: Vec<OwnedFd>) -> Option<OwnedFd> {
-    <[OwnedFd; 1]>::try_from(files).ok().map(|[file]| file)
-}
-
-/// The parts that a message shows, each of an arena or of one of the files that came with it.
-fn parts_of(
-    arenas: &[Arena],
-    files: Vec<OwnedFd>,
-    sizes: &[u64],
-    pieces: Vec<PieceOf>,
-) -> Result<Vec<Piece>, PacketError> {
-    if sizes.len() != files.len() {
-        return Err(PacketError::Malformed("files without sizes"));
-    }
-    let received = files.into_iter().zip(sizes).map(|(file, bytes)| Memory::from_file(file, *bytes));
-    let memories = received.collect::<Result<Vec<_>, _>>()?;
-    let part = |PieceOf { file, offset, bytes }| {
-        let known = match file {
-            FileOf::Message(place) => memories.get(place as usize),
-            FileOf::Arena(number) => match arenas.get(number as usize) {
-                Some(Arena::Writable(memory)) => Some(memory),
-                Some(Arena::ReadOnly(_)) | None => None,
-            },
-        };
-        let memory = known.filter(|memory| memory.contains(offset, bytes));
-        let memory = memory.ok_or(PacketError::Malformed("a part of no file"))?;
-        Ok(Piece { memory: Arc::clone(memory), offset, bytes })
-    };
-    pieces.into_iter().map(part).collect()
-}
-
-/// A doorbell's page, whose rings are said to the kernel where its engine sleeps.
-fn received_doorbell(
-    file: OwnedFd,
-    address: DoorbellAddress,
-    rare_pays: bool,
-    stream: &Arc<Packets>,
-) -> Result<DoorbellPage, PacketError> {
-    let stream = Arc::clone(stream);
-    let wake = move |_| {
-        // A kernel that has gone has no engine to wake.
-        let _ = stream.send(&encode(&Said::Rung(address), Vec::new()), &[]);
-    };
-    Ok(DoorbellPage::received(Memory::from_file(file, PAGE_BYTES)?, rare_pays, Box::new(wake)))
-}
-
-/// A lock's bytes: at addresses of their own where the operating system holds stores while content moves.
-fn shown(size_bytes: u64, pieces: Vec<Piece>) -> CpuMapping {
-    let whole = pieces.iter().all(|piece| (piece.offset | piece.bytes).is_multiple_of(4096));
-    if !whole {
-        return CpuMapping::new(size_bytes, pieces, None, NoAddresses::RowsBelowPages);
-    }
-    let parts = pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes));
-    match AddressRange::showing(size_bytes, parts) {
-        Ok(range) => CpuMapping::at_addresses(size_bytes, range),
-        Err(error) => CpuMapping::new(size_bytes, pieces, None, NoAddresses::System(error.to_string())),
-    }
-}
-
-/// Most arenas of a process: one of system memory to write and one to read, and one of each adapter's own.
-const ARENAS_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests;

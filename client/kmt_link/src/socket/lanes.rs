@@ -9,10 +9,15 @@ use kmt_calls::Call;
 use kmt_calls::wire::{decode, encode};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::io::Errno;
+
 use super::hearing::Hearing;
 use super::message::{Asked, Request, Response, Told};
 use super::packet::{PACKET_BYTES, PacketError};
 use super::packets::{MESSAGE_MAX, Packets};
+
+/// What the kernel says to a request, and the descriptor that comes with it; the error: this process has none left for it.
+pub(super) type Heard = (Told, Result<Option<OwnedFd>, Errno>);
 
 /// The lanes.
 #[derive(Debug)]
@@ -31,22 +36,31 @@ impl Lanes {
     }
 
     /// The kernel's answer. A lane whose peer has gone, or says what no kernel says, is not used again.
-    pub fn ask(&self, request: Request, files: &[BorrowedFd<'_>]) -> Result<(Told, Option<OwnedFd>), PacketError> {
+    pub fn ask(&self, request: Request, files: &[BorrowedFd<'_>]) -> Result<Heard, PacketError> {
         let lane = self.take()?;
         let brings = usize::from(matches!(request, Request::Descriptor(_)));
-        lane.send(&self.asked(request), files)?;
-        let told = response(&lane, brings)?;
+        let told = match self.asked(request).and_then(|asked| lane.send(&asked, files)) {
+            Ok(()) => response(&lane, brings)?,
+            Err(error) => {
+                // Nothing of the message has gone: the lane is as it was.
+                let unsent = matches!(error, PacketError::System(_)) && !files.is_empty();
+                if unsent || matches!(error, PacketError::TooLong(_)) {
+                    self.free().push(lane);
+                }
+                return Err(error);
+            }
+        };
         self.free().push(lane);
         Ok(told)
     }
 
     /// The same for what is answered at once: where no lane can be had, on the one that others are asked for with.
-    pub fn ask_shortly(&self, request: Request) -> Result<(Told, Option<OwnedFd>), PacketError> {
+    pub fn ask_shortly(&self, request: Request) -> Result<Heard, PacketError> {
         match self.ask(request.clone(), &[]) {
             Err(PacketError::NoLane(_)) => {
                 let free = self.free();
                 let lane = free.first().ok_or(PacketError::Closed)?;
-                lane.send(&self.asked(request), &[])?;
+                lane.send(&self.asked(request)?, &[])?;
                 response(lane, 0)
             }
             told => told,
@@ -56,13 +70,13 @@ impl Lanes {
     /// Posts a call: no thread reads its answer. False: it has not been made, because the kernel may refuse a message of its length
     /// unread, or because no lane can be had.
     pub fn post(&self, call: Call) -> Result<bool, PacketError> {
-        let asked = self.asked(Request::Post(call));
-        if asked.len() > PACKET_BYTES {
-            return Ok(false);
-        }
         let lane = match self.take() {
             Err(PacketError::NoLane(_)) => return Ok(false),
             lane => lane?,
+        };
+        let Ok(asked) = self.asked_within(Request::Post(call), PACKET_BYTES) else {
+            self.free().push(lane);
+            return Ok(false);
         };
         // Counted before it is sent: every request that is made from here on is behind it.
         self.posted.fetch_add(1, Ordering::AcqRel);
@@ -71,9 +85,24 @@ impl Lanes {
         Ok(true)
     }
 
-    fn asked(&self, request: Request) -> Vec<u8> {
-        let (after, placed) = (self.posted.load(Ordering::Acquire), self.hearing.take_placed());
-        encode(&Asked { after, placed, request }, Vec::new())
+    /// A request in bytes, with what is to be said with it.
+    ///
+    /// # Errors
+    /// `TooLong`: no kernel would read it. What was to be said with it goes with the next.
+    fn asked(&self, request: Request) -> Result<Vec<u8>, PacketError> {
+        self.asked_within(request, MESSAGE_MAX)
+    }
+
+    fn asked_within(&self, request: Request, bytes_max: usize) -> Result<Vec<u8>, PacketError> {
+        let after = self.posted.load(Ordering::Acquire);
+        let (placed, lost) = self.hearing.take_untold();
+        let asked = Asked { after, placed, lost, request };
+        let bytes = encode(&asked, Vec::new());
+        if bytes.len() > bytes_max {
+            self.hearing.tell_later(asked.placed, asked.lost);
+            return Err(PacketError::TooLong(bytes.len()));
+        }
+        Ok(bytes)
     }
 
     /// A lane that no thread uses.
@@ -83,9 +112,9 @@ impl Lanes {
             // The last free one is what others are asked for with.
             0 => Err(PacketError::Closed),
             1 => {
-                let (ours, theirs) = Packets::pair()?;
+                let (ours, theirs) = Packets::pair().map_err(|error| PacketError::NoLane(no_descriptor(error)))?;
                 let asks = &free[0];
-                asks.send(&self.asked(Request::Lane), &[theirs.as_fd()])?;
+                asks.send(&self.asked(Request::Lane)?, &[theirs.as_fd()])?;
                 match response(asks, 0)?.0.response {
                     Response::Done => Ok(ours.shortly()),
                     Response::Refused(reason) => Err(PacketError::NoLane(reason)),
@@ -102,11 +131,17 @@ impl Lanes {
 }
 
 /// The next response on a lane, and the descriptor that comes with it, if it `brings` one.
-pub(super) fn response(lane: &Packets, brings: usize) -> Result<(Told, Option<OwnedFd>), PacketError> {
-    let (bytes, mut files) = lane.receive(MESSAGE_MAX, brings)?;
+pub(super) fn response(lane: &Packets, brings: usize) -> Result<Heard, PacketError> {
+    // An answer is as long as what was asked for.
+    let (bytes, files) = lane.receive(usize::MAX, brings)?;
     let told = decode(&bytes)
         .map_err(|_| PacketError::Malformed("the response cannot be decoded; both programs must have one version"))?;
-    Ok((told, files.pop()))
+    Ok((told, files.all().map(|mut files| files.pop())))
+}
+
+/// Why this process cannot have another descriptor.
+pub(super) fn no_descriptor(error: Errno) -> String {
+    format!("this process is out of descriptors: {error}; raise its limit (ulimit -n)")
 }
 
 #[cfg(test)]
@@ -142,7 +177,21 @@ mod tests {
 
         let (lane, _) = Packets::pair().expect("two ends");
         let lanes = Lanes::new(lane, Arc::clone(&hearing));
-        let asked = || decode::<Asked>(&lanes.asked(Request::Now)).expect("a request").placed;
+        let asked = || decode::<Asked>(&lanes.asked(Request::Now).expect("short")).expect("a request").placed;
+        // A request that no kernel reads tells nothing, and the lane that it would have taken is free.
+        let long = kmt_calls::EscapeCall {
+            adapter: wddm_types::RawHandle::NONE,
+            device: wddm_types::RawHandle::NONE,
+            context: wddm_types::RawHandle::NONE,
+            kind: 0,
+            flags: kmt_calls::EscapeFlags::empty(),
+            private_data: vec![0; MESSAGE_MAX],
+        };
+        let asked_long = lanes.asked(Request::Call(Call::Escape(long.clone())));
+        assert!(matches!(asked_long, Err(PacketError::TooLong(bytes)) if bytes > MESSAGE_MAX));
+        lanes.free().push(Packets::pair().expect("two ends").0);
+        assert!(matches!(lanes.ask(Request::Call(Call::Escape(long)), &[]), Err(PacketError::TooLong(_))));
+        assert_eq!(lanes.free().len(), 2);
         let shown = hearing.mapping(MappingId(1)).expect("it was shown");
         // Where the operating system holds no stores it has no address.
         let address = shown.range().ok().map(|range| range.base().as_ptr() as u64);

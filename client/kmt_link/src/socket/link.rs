@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use kmt_calls::wire::encode;
-use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply, SectionCall};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use shared_words::{Lineage, Memory, ReadOnlyWord, StoresElsewhere, own_threads};
-use wddm_types::{Blame, NtStatus, PAGE_BYTES, RawHandle, WordAddress};
+use wddm_types::{PAGE_BYTES, RawHandle, WordAddress};
 
 use super::hearing::{Hearing, Page, listen};
-use super::lanes::{Lanes, response};
-use super::message::{CALLS_MAX, Hello, QUEUED_MAX, Request, Response, Told};
+use super::lanes::{Heard, Lanes, no_descriptor, response};
+use super::message::{CALLS_MAX, Hello, QUEUED_MAX, Request, Response};
 use super::packet::PacketError;
 use super::packets::Packets;
+use super::unasked::{gone, scarce, unasked};
 use crate::{CpuMapping, DoorbellPage, Link, OwnCommands, OwnEvents, WritableWord};
 
 /// Why there is no kernel to speak to.
@@ -49,6 +50,9 @@ impl From<PacketError> for ConnectError {
         }
     }
 }
+
+/// The kernel's response, and the descriptor that comes with it; the error: this process has none left for it.
+type Answered = (Response, Result<Option<OwnedFd>, Errno>);
 
 /// A process's way to a kernel in another process. Dropping it is the process's death, as far as that kernel is concerned.
 #[derive(Debug)]
@@ -113,7 +117,7 @@ impl SocketLink {
     }
 
     /// The same with descriptors.
-    fn ask_with(&self, request: Request, files: &[BorrowedFd<'_>]) -> Result<(Response, Option<OwnedFd>), PacketError> {
+    fn ask_with(&self, request: Request, files: &[BorrowedFd<'_>]) -> Result<Answered, PacketError> {
         if !self.lineage.is_here() {
             return Err(PacketError::Forked);
         }
@@ -126,10 +130,7 @@ impl SocketLink {
 
     /// Takes a response, when the messages that the kernel had before it have been carried out. No response may be left untaken: messages on the
     /// stream wait for those that it brings.
-    fn take(
-        &self,
-        asked: Result<(Told, Option<OwnedFd>), PacketError>,
-    ) -> Result<(Response, Option<OwnedFd>), PacketError> {
+    fn take(&self, asked: Result<Heard, PacketError>) -> Result<Answered, PacketError> {
         if let Err(why @ (PacketError::Malformed(_) | PacketError::Closed)) = &asked {
             // There may have been messages in it.
             self.give_up(why);
@@ -142,6 +143,23 @@ impl SocketLink {
             }
         });
         heard.map_err(|error| self.hearing.blamed(error))
+    }
+
+    /// The answer of a call, as the caller gets it: what names memory of which this process could not take the file is taken back and refused.
+    fn whole(
+        &self,
+        undo: impl FnOnce(&Reply) -> Option<Call>,
+        answer: Result<Reply, Refusal>,
+    ) -> Result<Reply, Refusal> {
+        let reply = answer?;
+        if !self.hearing.lacks(&reply) {
+            return Ok(reply);
+        }
+        if let Some(undo) = undo(&reply) {
+            // The kernel may have gone meanwhile, and all that was made with it.
+            let _ = self.ask(Request::Call(undo));
+        }
+        Err(scarce(format!("{}; the call was taken back", no_descriptor(Errno::MFILE))))
     }
 
     /// No more messages are heard.
@@ -198,14 +216,18 @@ impl Ready {
 
 impl Link for SocketLink {
     fn call(&self, call: Call) -> Result<Reply, Refusal> {
+        let shows = call.shows_memory().then(|| call.clone());
         match self.ask(Request::Call(call)) {
-            Ok(Response::Answer(result)) => result,
+            Ok(Response::Answer(result)) => self.whole(|reply| shows?.undone_by(reply), result),
             Ok(_) => Err(gone("unexpected response type from the daemon".into())),
             Err(error) => Err(unasked(error)),
         }
     }
 
     fn calls(&self, calls: Vec<Call>) -> Vec<Result<Reply, Refusal>> {
+        if calls.iter().any(Call::shows_memory) {
+            return calls.into_iter().map(|call| self.call(call)).collect();
+        }
         let mut results = Vec::with_capacity(calls.len());
         let mut rest = calls.into_iter();
         loop {
@@ -243,6 +265,8 @@ impl Link for SocketLink {
         match self.page(address) {
             Page::ReadOnly(memory, offset) => memory.word(offset + address.0 % PAGE_BYTES),
             Page::Writable(memory, offset) => ReadOnlyWord::new(memory, offset + address.0 % PAGE_BYTES),
+            // PANIC: as in `writable`.
+            Page::Lost => panic!("a word of which the process has no page, at {:#x}", address.0),
         }
     }
 
@@ -250,7 +274,7 @@ impl Link for SocketLink {
         match self.page(address) {
             Page::Writable(memory, offset) => WritableWord::new(memory, offset + address.0 % PAGE_BYTES),
             // PANIC: no answer names such a word as one to be written.
-            Page::ReadOnly(..) => panic!("a word that the process may only read, at {:#x}", address.0),
+            Page::ReadOnly(..) | Page::Lost => panic!("a word that the process may not write, at {:#x}", address.0),
         }
     }
 
@@ -274,6 +298,8 @@ impl Link for SocketLink {
         match self.ask_with(Request::Descriptor(handle), &[]) {
             Ok((Response::Answer(answer), file)) => {
                 answer?;
+                // The kernel closes the NT handle with the copy that could not come.
+                let file = file.map_err(|error| unasked(error.into()))?;
                 file.ok_or_else(|| gone("the daemon's response lacks the descriptor".into()))
             }
             Ok(_) => Err(gone("unexpected response type from the daemon".into())),
@@ -301,7 +327,10 @@ impl Link for SocketLink {
     ) -> Result<Reply, Refusal> {
         let request = Request::SectionOver { adapter, offset_bytes, size_bytes };
         match self.ask_with(request, &[file]) {
-            Ok((Response::Answer(answer), _)) => answer,
+            Ok((Response::Answer(answer), _)) => {
+                let over = Call::Section(SectionCall::CreateOver { adapter, size_bytes, given: 0 });
+                self.whole(|reply| over.undone_by(reply), answer)
+            }
             Ok(_) => Err(gone("unexpected response type from the daemon".into())),
             Err(error) => Err(unasked(error)),
         }
@@ -346,37 +375,5 @@ impl Drop for SocketLink {
             // A panic there has been printed by its thread.
             let _ = listener.join();
         }
-    }
-}
-
-/// The refusal of a call that brought no answer: the kernel either never read the call, or may have made it.
-fn unasked(error: PacketError) -> Refusal {
-    match error {
-        PacketError::NoLane(reason) => {
-            Refusal { status: NtStatus::NO_MEMORY, blame: Blame::Quota, reason: reason.into(), bytes_to_trim: 0 }
-        }
-        PacketError::Forked => {
-            let reason = format!("{error}; open a connection of its own");
-            Refusal { status: NtStatus::NOT_SUPPORTED, blame: Blame::Caller, reason: reason.into(), bytes_to_trim: 0 }
-        }
-        PacketError::GivenUp(_) => {
-            let reason = error.to_string().into();
-            Refusal { status: NtStatus::DEVICE_REMOVED, blame: Blame::Scarcity, reason, bytes_to_trim: 0 }
-        }
-        // The kernel lives, and so do the other lanes of this process.
-        PacketError::System(Errno::MFILE | Errno::NFILE) => {
-            let reason = format!("this process is out of descriptors: {error}; raise its limit (ulimit -n)");
-            Refusal { status: NtStatus::NO_MEMORY, blame: Blame::Scarcity, reason: reason.into(), bytes_to_trim: 0 }
-        }
-        error => gone(error.to_string()),
-    }
-}
-
-fn gone(reason: String) -> Refusal {
-    Refusal {
-        status: NtStatus::DEVICE_REMOVED,
-        blame: Blame::Driver,
-        reason: format!("the connection to the kernel is lost: {reason}").into(),
-        bytes_to_trim: 0,
     }
 }

@@ -7,7 +7,7 @@ use wddm_types::RawHandle;
 use crate::{OwnCommands, OwnEvents};
 
 /// The version of everything here and of the calls; a kernel speaks one.
-pub const VERSION: u32 = 17;
+pub const VERSION: u32 = 18;
 
 /// The first message on a connection to a kernel, with the other end of what becomes the stream; and, if the operating system holds stores
 /// here, that by which the kernel can have them held ([`shared_words::StoresElsewhere`]).
@@ -39,6 +39,8 @@ pub struct Asked {
     pub after: u64,
     /// Where it has mappings that it was shown since it asked last.
     pub placed: Vec<Placed>,
+    /// What it was sent since it asked last, and could not take.
+    pub lost: Vec<Lost>,
     /// The request.
     pub request: Request,
 }
@@ -46,8 +48,18 @@ pub struct Asked {
 impl Asked {
     /// A request with which nothing else is said.
     pub fn only(request: Request) -> Asked {
-        Asked { after: 0, placed: Vec::new(), request }
+        Asked { after: 0, placed: Vec::new(), lost: Vec::new(), request }
     }
+}
+
+/// A file that the process was sent and could not take, because it has no descriptor left for it: the kernel sends it again when an answer needs it.
+/// A mapping or a doorbell is not named here: the process takes back the call that it was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lost {
+    /// The arena of this number.
+    Arena(u32),
+    /// The page of words of this number.
+    Page(u64),
 }
 
 /// A mapping that the process has at an address of its own, from which it does not go.
@@ -133,7 +145,7 @@ pub struct Told {
 pub enum FileOf {
     /// One that comes with the message, by its place among those.
     Message(u32),
-    /// One that the process has kept: the number of the [`Push::Arena`] that it came with, from 0 on.
+    /// One that the process has kept: the number of the [`Push::Arena`] that it came with.
     Arena(u32),
 }
 
@@ -162,6 +174,8 @@ pub struct Pushed {
 pub enum Push {
     /// An arena of the process, in the file that comes with this: pages of it are named later, for as long as the process lives.
     Arena {
+        /// Its number: the next one, or that of an arena that the process has lost.
+        number: u32,
         /// Bytes of the file.
         file_bytes: u64,
         /// The process may write there, too.

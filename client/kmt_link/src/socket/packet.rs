@@ -5,7 +5,8 @@
 //! Descriptors that another process has opened come into this one here and nowhere else, with `recvmsg` in `Connection::receive_files`
 //! (`cargo xtask tidy` looks). The operating system closes each when another program is started; each has an owner from the moment that
 //! it is there, and is closed with its message if the message is refused. A packet cannot bring more than the operating system takes,
-//! 253. This file does not look at what they are open on: the receiver judges that.
+//! 253. Where the limit of this process keeps some out, the packet arrives with a word of that ([`Files`]), and the connection goes on. This
+//! file does not look at what they are open on: the receiver judges that.
 
 use std::cell::RefCell;
 use std::io::{IoSlice, IoSliceMut};
@@ -66,6 +67,9 @@ pub enum PacketError {
     /// Another lane is over a limit of this process or its user.
     #[error("{0}")]
     NoLane(String),
+    /// The message is longer than any that the peer reads: it has not been sent.
+    #[error("the message has {0} bytes, and {max} are the most; ask for less at a time", max = super::packets::MESSAGE_MAX)]
+    TooLong(usize),
     /// The caller is a child that `fork` has made of the process that the kernel knows.
     #[error("this process was forked from the one that opened the connection, and cannot use it")]
     Forked,
@@ -75,6 +79,29 @@ pub enum PacketError {
     /// It gives no addresses for what came with the message, or that is not what it should be.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+}
+
+/// The descriptors that come with a message.
+#[derive(Debug, Default)]
+pub struct Files {
+    came: Vec<OwnedFd>,
+    /// The limit of this process has kept some out (`RLIMIT_NOFILE`).
+    kept_out: bool,
+}
+
+impl Files {
+    /// All of them.
+    ///
+    /// # Errors
+    /// `MFILE`: the limit of this process has kept some out. Those that came are closed.
+    pub fn all(self) -> Result<Vec<OwnedFd>, Errno> {
+        if self.kept_out { Err(Errno::MFILE) } else { Ok(self.came) }
+    }
+
+    /// How many have come.
+    pub(super) fn count(&self) -> usize {
+        self.came.len()
+    }
 }
 
 /// A local socket of sequenced packets.
@@ -133,7 +160,7 @@ impl Connection {
     pub fn receive(
         &self,
         bytes: &mut Vec<u8>,
-        files: &mut Vec<OwnedFd>,
+        files: &mut Files,
         files_max: usize,
         patience: Option<Duration>,
     ) -> Result<u8, PacketError> {
@@ -162,7 +189,7 @@ impl Connection {
     }
 
     /// Appends a packet; returns its first byte.
-    fn receive_files(&self, bytes: &mut Vec<u8>, files: &mut Vec<OwnedFd>) -> Result<u8, PacketError> {
+    fn receive_files(&self, bytes: &mut Vec<u8>, files: &mut Files) -> Result<u8, PacketError> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let (got, first) = with_buffer(&ARRIVAL, |arrival| {
@@ -183,7 +210,7 @@ impl Connection {
         })?;
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = message {
-                files.extend(rights);
+                files.came.extend(rights);
             }
         }
         if got.bytes == 0 {
@@ -192,10 +219,8 @@ impl Connection {
         if got.flags.contains(ReturnFlags::TRUNC) {
             return Err(PacketError::Malformed("a packet that is too long"));
         }
-        // There is room for as many as a packet brings: the limit of this process has kept some out (RLIMIT_NOFILE).
-        if got.flags.contains(ReturnFlags::CTRUNC) {
-            return Err(Errno::MFILE.into());
-        }
+        // There is room for as many as a packet brings: so only the limit of this process keeps some out.
+        files.kept_out |= got.flags.contains(ReturnFlags::CTRUNC);
         Ok(first)
     }
 
@@ -213,6 +238,14 @@ impl Connection {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Whether a packet has come that was not received yet.
+    pub fn has_unread(&self) -> bool {
+        let (mut first, mut control) = ([0], RecvAncillaryBuffer::default());
+        let looks = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let looked = rustix::net::recvmsg(&self.socket, &mut [IoSliceMut::new(&mut first)], &mut control, looks);
+        looked.is_ok_and(|looked| looked.bytes > 0)
     }
 
     /// Whether either end has ended it.

@@ -7,10 +7,12 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::packet::{Connection, FILES_MAX, LAST, MORE, PACKET_BYTES, PacketError};
+use super::packet::{Connection, FILES_MAX, Files, LAST, MORE, PACKET_BYTES, PacketError};
 
-/// Most bytes of one message: a residency list of a hundred thousand allocations is a tenth of it.
-pub const MESSAGE_MAX: usize = 4 << 20;
+/// Most bytes of one request: a list of 2^20 fences with their values is a quarter of it. Where a daemon's limit of messages
+/// (`process.messages`) is lower, that limit refuses the call. Answers have no such bound: a process believes its kernel, and they
+/// are as long as what the process has asked for.
+pub const MESSAGE_MAX: usize = 64 << 20;
 /// The bytes of a message, or why there was no room for them.
 pub type Bytes = Result<Vec<u8>, String>;
 
@@ -103,8 +105,9 @@ impl Packets {
     /// Waits for the next message of at most `bytes_max` bytes and `files_max` descriptors.
     ///
     /// # Errors
-    /// When the peer has gone, or says what is no such message: nothing more is to be had from it then.
-    pub fn receive(&self, bytes_max: usize, files_max: usize) -> Result<(Vec<u8>, Vec<OwnedFd>), PacketError> {
+    /// When the peer has gone, or says what is no such message: nothing more is to be had from it then. Descriptors that the limit of this
+    /// process keeps out are no error of the connection: [`Files::all`] tells.
+    pub fn receive(&self, bytes_max: usize, files_max: usize) -> Result<(Vec<u8>, Files), PacketError> {
         let (bytes, files) = self.receive_within(bytes_max, files_max, &mut |_| Ok(()))?;
         Ok((bytes.expect("there is always room"), files))
     }
@@ -118,7 +121,7 @@ impl Packets {
         patience: Duration,
         bytes_max: usize,
         files_max: usize,
-    ) -> Result<(Vec<u8>, Vec<OwnedFd>), PacketError> {
+    ) -> Result<(Vec<u8>, Files), PacketError> {
         let (bytes, files) = self.receive_all(bytes_max, files_max, &mut |_| Ok(()), Some(patience))?;
         Ok((bytes.expect("there is always room"), files))
     }
@@ -134,7 +137,7 @@ impl Packets {
         bytes_max: usize,
         files_max: usize,
         room: &mut dyn FnMut(usize) -> Result<(), String>,
-    ) -> Result<(Bytes, Vec<OwnedFd>), PacketError> {
+    ) -> Result<(Bytes, Files), PacketError> {
         self.receive_all(bytes_max, files_max, room, None)
     }
 
@@ -144,13 +147,13 @@ impl Packets {
         files_max: usize,
         room: &mut dyn FnMut(usize) -> Result<(), String>,
         patience: Option<Duration>,
-    ) -> Result<(Bytes, Vec<OwnedFd>), PacketError> {
-        let (mut bytes, mut files) = (Vec::new(), Vec::new());
+    ) -> Result<(Bytes, Files), PacketError> {
+        let (mut bytes, mut files) = (Vec::new(), Files::default());
         // Of a message for which there is no room: why, and how long it was up to here.
         let mut thrown = None;
         loop {
             let first = self.connection.receive(&mut bytes, &mut files, files_max, patience)?;
-            if files.len() > files_max {
+            if files.count() > files_max {
                 return Err(PacketError::Malformed("more descriptors than it may have"));
             }
             let before = match &mut thrown {
@@ -181,6 +184,11 @@ impl Packets {
                 }
             }
         }
+    }
+
+    /// Whether the peer has said something that was not received yet.
+    pub fn has_unread(&self) -> bool {
+        self.connection.has_unread()
     }
 
     /// Whether the connection has ended, by either end: nothing more is said on it.
@@ -217,7 +225,7 @@ mod tests {
             std::thread::scope(|scope| {
                 scope.spawn(|| ours.send(&message, &[]).expect("the peer listens"));
                 let (bytes, files) = theirs.receive(MESSAGE_MAX, 0).expect("a message");
-                assert_eq!((bytes == message, files.len()), (true, 0), "{length} bytes");
+                assert_eq!((bytes == message, files.count()), (true, 0), "{length} bytes");
             });
         }
     }
@@ -227,7 +235,7 @@ mod tests {
         let (ours, theirs) = pair();
         let files = [ours.as_fd(); FILES_MAX];
         ours.send(b"many", &files).expect("the peer listens");
-        assert_eq!(theirs.receive(16, FILES_MAX).expect("a message").1.len(), FILES_MAX);
+        assert_eq!(theirs.receive(16, FILES_MAX).expect("a message").1.count(), FILES_MAX);
         ours.send(b"two", &files[..2]).expect("the peer listens");
         assert!(matches!(theirs.receive(16, 1), Err(PacketError::Malformed("more descriptors than it may have"))));
     }
@@ -261,7 +269,7 @@ mod tests {
                 if asked.len() < 3 { Ok(()) } else { Err("full".to_owned()) }
             };
             let (bytes, files) = theirs.receive_within(MESSAGE_MAX, 1, &mut room).expect("a message");
-            assert_eq!((bytes, files.len()), (Err("full".to_owned()), 1));
+            assert_eq!((bytes, files.count()), (Err("full".to_owned()), 1));
             let mut none = |_| Err("none".to_owned());
             let next = theirs.receive_within(MESSAGE_MAX, 0, &mut none).expect("a message").0;
             assert_eq!(next, Ok(b"next".to_vec()), "a packet comes with its lane");

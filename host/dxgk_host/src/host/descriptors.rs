@@ -49,6 +49,14 @@ impl Host {
         })
     }
 
+    /// NT handles whose last descriptor was closed are closed, before a call asks for something of others.
+    pub(super) fn close_nt_handles(&self) {
+        let kept = self.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = kept.as_ref() {
+            kept.settle();
+        }
+    }
+
     fn new_descriptors(self: &Arc<Self>) -> io::Result<Descriptors> {
         let host = Arc::downgrade(self);
         Descriptors::new(Box::new(move |handle| {

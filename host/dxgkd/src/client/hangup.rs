@@ -7,6 +7,8 @@
 //!   where the operating system gives a descriptor of it.
 //! - The kernel completes the requests that a client made before it went: the daemon ends it after [`LEFT_TO_DO`], or when a lane reports
 //!   a closed connection.
+//! - A call that asks for something of other processes comes behind the end of those that had gone before it: the thread that makes the call
+//!   looks for the signs itself ([`Signs::are_there`]), because the threads of the others may not have run yet.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -17,21 +19,59 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 /// How long the pending requests of a client that has gone may still take.
-const LEFT_TO_DO: Duration = Duration::from_secs(1);
+pub(super) const LEFT_TO_DO: Duration = Duration::from_secs(1);
 
 /// The signs by which the daemon sees that a client has gone.
-pub(crate) struct Hangup {
+pub(crate) struct Signs {
     lane: Arc<Packets>,
     /// Readable when it has died.
     process: Option<OwnedFd>,
+}
+
+impl Signs {
+    /// Of a client with this first lane, and this process.
+    pub fn new(lane: Arc<Packets>, process: Option<OwnedFd>) -> Signs {
+        Signs { lane, process }
+    }
+
+    /// What to poll. Without a descriptor of the process, the lane fills its place and reports nothing new.
+    fn watched(&self) -> [PollFd<'_>; 2] {
+        let (process, died) = match &self.process {
+            Some(process) => (process.as_fd(), PollFlags::IN),
+            None => (self.lane.as_fd(), PollFlags::empty()),
+        };
+        [PollFd::new(&*self.lane, PollFlags::empty()), PollFd::from_borrowed_fd(process, died)]
+    }
+
+    /// Whether the client has gone.
+    pub fn are_there(&self) -> bool {
+        let mut watched = self.watched();
+        // If that cannot be found out, the thread that watches finds it later.
+        poll(&mut watched, Some(&Timespec::default())).is_ok() && seen(watched).is_some()
+    }
+}
+
+/// The sign that these polled descriptors show.
+fn seen(watched: [PollFd<'_>; 2]) -> Option<&'static str> {
+    let [lane, process] = watched.map(|watched| watched.revents());
+    if process.contains(PollFlags::IN) {
+        Some("its process has died")
+    } else {
+        lane.contains(PollFlags::HUP).then_some("it has closed its first lane")
+    }
+}
+
+/// A watch for the signs that a client has gone.
+pub(crate) struct Hangup {
+    signs: Arc<Signs>,
     /// The client has gone: when the daemon saw it, and by which sign.
     gone: Option<(Instant, &'static str)>,
 }
 
 impl Hangup {
-    /// Of a client with this first lane, and this process.
-    pub fn new(lane: Arc<Packets>, process: Option<OwnedFd>) -> Hangup {
-        Hangup { lane, process, gone: None }
+    /// For a client with these signs.
+    pub fn new(signs: Arc<Signs>) -> Hangup {
+        Hangup { signs, gone: None }
     }
 
     /// Waits until a client's stream is readable or has ended.
@@ -49,16 +89,8 @@ impl Hangup {
                 // PANIC: a second can be said.
                 left = Some(Timespec::try_from(rest).expect("a time"));
             }
-            // Without a descriptor of the process, the lane fills its place and reports nothing new.
-            let (process, died) = match &self.process {
-                Some(process) => (process.as_fd(), PollFlags::IN),
-                None => (self.lane.as_fd(), PollFlags::empty()),
-            };
-            let mut watched = [
-                PollFd::from_borrowed_fd(stream, PollFlags::IN),
-                PollFd::new(&*self.lane, PollFlags::empty()),
-                PollFd::from_borrowed_fd(process, died),
-            ];
+            let [lane, process] = self.signs.watched();
+            let mut watched = [PollFd::from_borrowed_fd(stream, PollFlags::IN), lane, process];
             // A sign that was seen once would end every further poll at once.
             let watches = if self.gone.is_some() { 1 } else { watched.len() };
             match poll(&mut watched[..watches], left.as_ref()) {
@@ -67,13 +99,12 @@ impl Hangup {
                 // The operating system lacks memory: the caller reads the stream, without this watch.
                 Err(_) => return Ok(()),
             }
-            let [says, lane, process] = watched.map(|watched| watched.revents());
-            if process.contains(PollFlags::IN) {
-                self.gone = Some((Instant::now(), "its process has died"));
-            } else if lane.contains(PollFlags::HUP) {
-                self.gone = Some((Instant::now(), "it has closed its first lane"));
+            let [says, lane, process] = watched;
+            let says = !says.revents().is_empty();
+            if let Some(sign) = seen([lane, process]) {
+                self.gone = Some((Instant::now(), sign));
             }
-            if !says.is_empty() {
+            if says {
                 return Ok(());
             }
         }
@@ -99,7 +130,7 @@ mod tests {
         lives.send(b"died", &[]).expect("it is heard");
         drop(its_lane);
         for ((lane, process), why) in goings.into_iter().zip(["it has closed its first lane", "its process has died"]) {
-            let (mut hangup, began) = (Hangup::new(lane, process), Instant::now());
+            let (mut hangup, began) = (Hangup::new(Arc::new(Signs::new(lane, process))), Instant::now());
             // The test never reads the stream, so it stays readable.
             let reason = std::iter::repeat_with(|| hangup.or_says(stream.as_fd())).find_map(Result::err);
             assert_eq!(reason, Some(why));

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use kmt_calls::wire::{decode, encode};
 use kmt_calls::{Call, QueueCall, Refusal, Reply};
-use kmt_link::socket::{Asked, CALLS_MAX, MESSAGE_MAX, PacketError, Packets, QUEUED_MAX, Request, Response, Told};
-
+use kmt_link::socket::{
+    Asked, CALLS_MAX, Files, MESSAGE_MAX, PacketError, Packets, QUEUED_MAX, Request, Response, Told,
+};
+use rustix::io::Errno;
 use wddm_types::{Blame, NtStatus};
 
 use crate::client::Client;
@@ -60,57 +62,89 @@ fn no_room(reason: String) -> Refusal {
     Refusal { status: NtStatus::NO_MEMORY, blame: Blame::Quota, reason: reason.into(), bytes_to_trim: 0 }
 }
 
+/// The daemon has no descriptor left for the one that a request brings: the request is refused, and the client goes on.
+fn no_descriptor(client: &Client, request: &Request, error: Errno) -> Response {
+    let reason = format!("the daemon is out of descriptors: {error}; raise its limit (LimitNOFILE=, ulimit -Hn)");
+    client.log_refusal("descriptor", &reason);
+    match request {
+        Request::Lane => Response::Refused(reason),
+        _ => Response::Answer(Err(scarce(reason))),
+    }
+}
+
+fn scarce(reason: String) -> Refusal {
+    Refusal { status: NtStatus::NO_MEMORY, blame: Blame::Scarcity, reason: reason.into(), bytes_to_trim: 0 }
+}
+
 /// Makes a call of the process.
-fn make(client: &Client, call: Call) -> Result<Result<Reply, Refusal>, PacketError> {
+fn make(client: &Client, call: Call) -> Result<Reply, Refusal> {
     let name = call.name();
+    let shows = call.shows_memory().then(|| call.clone());
     if matches!(call, Call::Queue(QueueCall::CreateDoorbell { .. })) {
         client.will_ring();
+    }
+    if call.reaches_others() {
+        client.reaches_others();
     }
     let result = client.host.begin_call(client.process(), call).unwrap_or_else(|pending| {
         // The client hears before the call sleeps.
         client.let_pushes_go();
+        let _asleep = client.sleeps();
         client.host.finish_call(client.process(), pending)
     });
     match &result {
-        Ok(reply) => client.lend_words(reply)?,
+        Ok(reply) => {
+            if let Err(reason) = client.lend_words(reply) {
+                // The answer would name words that the client cannot have.
+                if let Some(undo) = shows.and_then(|call| call.undone_by(reply)) {
+                    // A process that dies meanwhile has nothing left to take back.
+                    let _ = client.host.call(client.process(), undo);
+                }
+                client.log_refusal(name, &reason);
+                return Err(scarce(reason));
+            }
+        }
         Err(refusal) if refusal.blame == Blame::Quota => client.log_refusal(name, &refusal.reason),
         Err(_) => {}
     }
-    Ok(result)
+    result
 }
 
 /// The response, and a descriptor that goes with it; `None`: a posted call has no response.
 fn answer(
     client: &Arc<Client>,
-    Asked { after, placed, request }: Asked,
-    mut files: Vec<OwnedFd>,
+    Asked { after, placed, lost, request }: Asked,
+    files: Files,
 ) -> Result<Option<(Response, Option<OwnedFd>)>, PacketError> {
     let brings = matches!(request, Request::Lane | Request::Described | Request::SectionOver { .. });
-    if brings != (files.len() == 1) {
-        return Err(PacketError::Malformed(
-            "the request brings a descriptor that it does not take, or lacks the one that it takes",
-        ));
-    }
     client.placed(&placed);
+    client.lost(&lost);
+    let mut files = match files.all() {
+        Ok(files) if brings == (files.len() == 1) => files,
+        Err(error) if brings => return Ok(Some((no_descriptor(client, &request, error), None))),
+        _ => {
+            return Err(PacketError::Malformed(
+                "the request brings a descriptor that it does not take, or lacks the one that it takes",
+            ));
+        }
+    };
     // Calls that the client posted on other lanes before this request come first.
     if !client.posts.wait_for(after) {
         return Err(PacketError::Closed);
     }
     let (host, process) = (&client.host, client.process());
     let response = match request {
-        Request::Call(call) => Response::Answer(make(client, call)?),
+        Request::Call(call) => Response::Answer(make(client, call)),
         Request::Calls(calls) if calls.len() > CALLS_MAX => {
             return Err(PacketError::Malformed("the request has more calls than it may"));
         }
-        Request::Calls(calls) => {
-            let results = calls.into_iter().map(|call| make(client, call)).collect::<Result<_, _>>()?;
-            Response::Answers(results)
-        }
+        Request::Calls(calls) => Response::Answers(calls.into_iter().map(|call| make(client, call)).collect()),
         Request::Post(call) => {
-            let made = make(client, call);
+            // A posted call's answer is not read.
+            let _ = make(client, call);
             client.let_pushes_go();
             client.posts.one_is_over();
-            return made.map(|_| None);
+            return Ok(None);
         }
         Request::Lane => open_lane(client, Packets::new(files.pop().expect("just counted")))?,
         Request::Now => Response::Now(host.now_ns()),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use dxgk_host::FilePiece;
 use kmt_calls::MappingId;
 use kmt_calls::wire::encode;
-use kmt_link::socket::{FILES_MAX, FileOf, PacketError, Packets, PieceOf, Placed, Push, Pushed, Said};
+use kmt_link::socket::{FILES_MAX, FileOf, Lost, PacketError, Packets, PieceOf, Placed, Push, Pushed, Said};
 use rustix::io::Errno;
 use shared_words::{ClientAccess, LentFile, LentPages, StoresElsewhere};
 use wddm_types::PAGE_BYTES;
@@ -63,8 +63,8 @@ struct StreamState {
     mappings: Mappings,
     /// The pages of words that the client has, and their files; this does not keep a file that is not lent any more.
     pages: BTreeMap<u64, Weak<LentFile>>,
-    /// Its arenas, in the order in which it was told of them.
-    arenas: Vec<Arc<LentFile>>,
+    /// Its arenas by their numbers; `None`: it could not take the file, and is sent one again when it needs it.
+    arenas: Vec<Option<Arc<LentFile>>>,
     /// Nothing more is said, for this reason.
     ended: Option<String>,
 }
@@ -211,16 +211,37 @@ impl Stream {
 
     /// The name of an arena of the client's, which is told of it with the first use.
     fn arena(&self, state: &mut StreamState, file: &Arc<LentFile>) -> FileOf {
-        let known = state.arenas.iter().position(|known| Arc::ptr_eq(known, file));
-        let number = known.unwrap_or_else(|| {
-            let (file_bytes, writable) = (file.bytes(), file.access() == ClientAccess::ReadWrite);
+        let known = state.arenas.iter().position(|known| known.as_ref().is_some_and(|known| Arc::ptr_eq(known, file)));
+        let place = known.unwrap_or_else(|| {
+            let place = state.arenas.iter().position(Option::is_none).unwrap_or(state.arenas.len());
+            // CAST: as below.
+            let (number, file_bytes) = (place as u32, file.bytes());
+            let writable = file.access() == ClientAccess::ReadWrite;
             let piece = FilePiece { file: Arc::clone(file), offset: 0, bytes: file_bytes };
-            self.push_locked(state, Push::Arena { file_bytes, writable }, vec![piece]);
-            state.arenas.push(Arc::clone(file));
-            state.arenas.len() - 1
+            self.push_locked(state, Push::Arena { number, file_bytes, writable }, vec![piece]);
+            state.arenas.resize(state.arenas.len().max(place + 1), None);
+            state.arenas[place] = Some(Arc::clone(file));
+            place
         });
         // CAST: one for each adapter, and one for all.
-        FileOf::Arena(number as u32)
+        FileOf::Arena(place as u32)
+    }
+
+    /// The client could not take these files. Names of others mean nothing.
+    pub fn lost(&self, lost: &[Lost]) {
+        if lost.is_empty() {
+            return;
+        }
+        let mut state = self.state();
+        for lost in lost {
+            match lost {
+                Lost::Arena(number) => {
+                    // CAST: 32 bits fit.
+                    state.arenas.get_mut(*number as usize).into_iter().for_each(|arena| *arena = None);
+                }
+                Lost::Page(page) => drop(state.pages.remove(page)),
+            }
+        }
     }
 
     /// Notes that no store of the client into a mapping gets through from now on.

@@ -76,6 +76,7 @@ impl Deaf {
             match self.stream.receive_patiently(patience, MESSAGE_MAX, FILES_MAX) {
                 Ok((bytes, files)) => {
                     let Pushed { before, push } = decode(&bytes).expect("a message of the daemon");
+                    let files = files.all().expect("there are descriptors");
                     self.came.lock().expect("no panic").early.insert(before, (push, files));
                 }
                 Err(PacketError::System(rustix::io::Errno::AGAIN)) => {}

@@ -208,7 +208,7 @@ fn who_says_where_it_has_its_mappings_is_not_asked_to_hold_its_stores() {
         loop {
             let (push, files) = deaf.hear_with_files().expect("it is not ended");
             assert!(!matches!(push, Push::Protected(_)), "it was asked");
-            if let Push::Arena { file_bytes, writable } = push {
+            if let Push::Arena { file_bytes, writable, .. } = push {
                 let arena = files.into_iter().next().expect("it comes with its file");
                 // Words that it only reads are no part of what it has locked.
                 let mapped = writable.then(|| Memory::from_file(arena, file_bytes).expect("a file"));

@@ -17,25 +17,50 @@ use crate::serve::config::Config;
 /// a service manager can start it again.
 const LOOKS_EVERY: Duration = Duration::from_millis(500);
 
-/// Waits until a signal stops the daemon; `reload` is called at each signal that asks for it.
+/// Waits until a signal stops the daemon; `reload` is called at each signal that asks for it. The log has each adapter that stops.
 ///
 /// # Errors
 /// When the kernel has failed: it serves no process any more, and the daemon has to be started anew.
 pub fn until_stopped(told: &Receiver<Told>, host: &Host, mut reload: impl FnMut()) -> Result<(), RunError> {
     loop {
-        match told.recv_timeout(LOOKS_EVERY) {
-            Ok(Told::Reload) => reload(),
+        // A kernel that fails while the daemon is being stopped has failed.
+        let stops = match told.recv_timeout(LOOKS_EVERY) {
+            Ok(Told::Reload) => {
+                reload();
+                false
+            }
+            Ok(Told::AdapterStopped { adapter, reason }) => {
+                log_stop(adapter, &reason);
+                false
+            }
             // The threads that hear signals live as long as the program.
-            Ok(Told::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            Err(RecvTimeoutError::Timeout) => {}
-        }
+            Ok(Told::Stop) | Err(RecvTimeoutError::Disconnected) => true,
+            Err(RecvTimeoutError::Timeout) => false,
+        };
         if host.has_failed() {
+            // The cause may be among what the kernel said last.
+            for news in told.try_iter() {
+                if let Told::AdapterStopped { adapter, reason } = news {
+                    log_stop(adapter, &reason);
+                }
+            }
+            tracing::error!("the kernel has failed, and every process is disconnected; a line above has the reason");
             return Err(RunError::Kernel {
                 problem: "the kernel has failed; the log above has the cause".to_owned(),
                 remedy: "start it again; the daemon has disconnected all processes".to_owned(),
             });
         }
+        if stops {
+            return Ok(());
+        }
     }
+}
+
+fn log_stop(adapter: u32, reason: &str) {
+    tracing::error!(
+        adapter,
+        "an adapter has stopped for good, and its processes can only destroy what they have: {reason}"
+    );
 }
 
 /// The limits as the configuration has them now.
@@ -75,7 +100,7 @@ impl Reload<'_> {
                 }
             }
             Err(error) => {
-                tracing::error!("the configuration was read again, and is wrong, so nothing has changed: {error}")
+                tracing::error!("the configuration was read again in vain, so nothing has changed: {error}")
             }
         }
     }

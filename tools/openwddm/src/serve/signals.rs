@@ -7,20 +7,27 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
-/// What a signal asks of the daemon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// News for the main thread, from signals and from the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// To stop.
+    /// A signal asks the daemon to stop.
     Stop,
-    /// To read its configuration again.
+    /// A signal asks it to read its configuration again.
     Reload,
+    /// An adapter has stopped for good.
+    AdapterStopped {
+        /// Its number.
+        adapter: u32,
+        /// The rule that its driver or hardware broke.
+        reason: String,
+    },
 }
 
-/// Installs the handlers, and hears them from now on; `reloads`: it has a configuration file.
+/// Installs the handlers, and hears them from now on; `reloads`: it has a configuration file. Answers with both ends of what the main thread is told.
 ///
 /// # Errors
 /// When the operating system gives no pipe, no thread or no handler.
-pub fn listen(reloads: bool) -> io::Result<Receiver<Told>> {
+pub fn listen(reloads: bool) -> io::Result<(Sender<Told>, Receiver<Told>)> {
     let (tell, told) = mpsc::channel();
     let hangup = if reloads { Told::Reload } else { Told::Stop };
     for (signals, meaning) in [(&[SIGINT, SIGTERM][..], Told::Stop), (&[SIGHUP], hangup)] {
@@ -29,15 +36,15 @@ pub fn listen(reloads: bool) -> io::Result<Receiver<Told>> {
             pipe::register(*signal, written.try_clone()?)?;
         }
         let tell = tell.clone();
-        std::thread::Builder::new().name("signals".to_owned()).spawn(move || hear(heard, meaning, &tell))?;
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || hear(heard, &meaning, &tell))?;
     }
-    Ok(told)
+    Ok((tell, told))
 }
 
-fn hear(mut pipe: PipeReader, meaning: Told, tell: &Sender<Told>) {
+fn hear(mut pipe: PipeReader, meaning: &Told, tell: &Sender<Told>) {
     // Signals that come together are one.
     while pipe.read(&mut [0; 64]).is_ok_and(|bytes| bytes > 0) {
-        if tell.send(meaning).is_err() {
+        if tell.send(meaning.clone()).is_err() {
             return;
         }
     }

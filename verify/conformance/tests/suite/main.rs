@@ -6,6 +6,7 @@ mod errors;
 mod escapes;
 mod fences;
 mod handles;
+mod lists;
 mod locks;
 mod notifications;
 mod offers;

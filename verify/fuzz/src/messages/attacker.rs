@@ -10,7 +10,7 @@ use kmt_calls::{
     AdapterCall, Call, DeviceCall, DoorbellAddress, EventCall, LockCall, MakeResidentFlags, MappingId,
     NativeFenceRequest, PriorityCall, QueueCall, QueueFlags, QueuedFence, Reply, ResidencyCall, SyncCall,
 };
-use kmt_link::socket::{Asked, Hello, Packets, Placed, Request, Response, Said, Told};
+use kmt_link::socket::{Asked, Hello, Lost, Packets, Placed, Request, Response, Said, Told};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use shared_words::StoresElsewhere;
@@ -97,7 +97,7 @@ impl Attacker {
         let after = connection.posted + u64::from(odd && self.dice.chance(1));
         let posts = matches!(request, Request::Post(_));
         connection.posted += u64::from(posts);
-        let asked = Asked { after, placed: self.placed(&connection), request };
+        let asked = Asked { after, placed: self.placed(&connection), lost: self.lost(), request };
         let mut bytes = encode(&asked, Vec::new());
         if odd {
             self.spoil(&mut bytes);
@@ -167,6 +167,16 @@ impl Attacker {
         let mapping = known.filter(|_| self.dice.odd()).unwrap_or(MappingId(self.dice.below(8)));
         let address = [0, 0x1000, u64::MAX - 0xfff, 1 << 63][self.dice.below(4) as usize];
         vec![Placed { mapping, address }]
+    }
+
+    /// Files that it says it could not take, which it has been sent or not.
+    fn lost(&mut self) -> Vec<Lost> {
+        if !self.dice.chance(5) {
+            return Vec::new();
+        }
+        // CAST: drawn below 4.
+        let number = self.dice.below(4) as u32;
+        vec![[Lost::Arena(number), Lost::Page(self.dice.below(1 << 14))][self.dice.below(2) as usize]]
     }
 
     /// Messages of a client's stream, about doorbells and mappings that it has or has not.

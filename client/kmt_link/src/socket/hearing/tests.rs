@@ -3,7 +3,11 @@
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use shared_words::Memory;
+
 use super::*;
+use crate::socket::message::PieceOf;
+use crate::socket::packets::MESSAGE_MAX;
 
 #[test]
 fn a_store_that_is_held_goes_on_when_the_kernel_has_gone() {
