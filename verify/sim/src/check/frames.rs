@@ -20,7 +20,7 @@ mod places;
 mod tables;
 mod words;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ddi::{
     GpuMmuCaps, GpuMmuFlags, KmdAllocation, KmdGlobalFence, KmdProcess, Mdl, OsGlobalFence, PageTableLevelDesc,
@@ -75,10 +75,9 @@ pub struct Frames {
     paging: Option<KmdProcess>,
     /// The entries that are written show words of native fences.
     shows_words: bool,
-    /// Where the paging process is shown words that need not have come yet, until their own process is shown them. With the order of the
-    /// showings: several wait for one frame when its new content is evicted at once.
-    ahead: BTreeMap<Spot, u64>,
-    shown_ahead: u64,
+    /// Frames that the paging process is shown ahead of the first content of a page of words, in the order of the pages. `None` stands for
+    /// a page that is shown there no more, and whose content is still to come.
+    ahead: BTreeMap<Frame, VecDeque<Option<Spot>>>,
     /// Where processes were shown a fence's words, the last one on each page.
     words: BTreeMap<Spot, OsGlobalFence>,
     /// Two translations of one system page, the younger first.
@@ -149,7 +148,7 @@ impl Frames {
             }
             PagingOp::Fill { allocation, size_bytes, segment, address, .. } => {
                 let frames = self.frames(segment, address, size_bytes)?;
-                let Some(allocation) = allocation else { return self.keep(frames) };
+                let Some(allocation) = allocation else { return self.first_kept(frames) };
                 contract.allocation(allocation)?;
                 self.enter(allocation, frames)
             }
@@ -311,13 +310,6 @@ impl Frames {
             return Ok(());
         }
         let spots = self.reached.get(&frame);
-        if self.shows_words {
-            let waiting = spots.into_iter().flat_map(BTreeMap::keys);
-            let come = waiting.filter_map(|seen| self.ahead.get(seen).map(|nth| (*nth, *seen))).min();
-            if let Some((_, seen)) = come {
-                self.ahead.remove(&seen);
-            }
-        }
         match spots.and_then(|spots| spots.keys().find(|other| foreign(&other.0)).copied()) {
             Some(other) if segment == 0 => {
                 self.doubts.push((spot, other, frame));

@@ -178,20 +178,20 @@ impl Frames {
 
     /// A page of a process leads to this frame from now on.
     pub(super) fn translate(&mut self, spot: Spot, target: Option<Frame>, contract: &Contract) -> Result<(), Broken> {
-        if let Some(old) = self.live.get(&spot).copied()
+        let before = self.live.get(&spot).copied();
+        if let Some(old) = before
             && Some(old) != target
         {
             self.live.remove(&spot);
-            self.ahead.remove(&spot);
+            self.leaves_ahead(spot, old);
             if !self.stale.insert((spot, old)) {
                 self.unreach(spot, old);
             }
         }
         let Some(frame) = target else { return Ok(()) };
         self.may_name(spot, frame, contract)?;
-        if contract.is_system(spot.0) && self.shows_words && self.live.get(&spot) != Some(&frame) {
-            self.shown_ahead += 1;
-            self.ahead.insert(spot, self.shown_ahead);
+        if contract.is_system(spot.0) && self.shows_words {
+            self.show_words(spot, before, frame)?;
         }
         if self.live.insert(spot, frame).is_none() {
             *self.reached.entry(frame).or_default().entry(spot).or_insert(0) += 1;

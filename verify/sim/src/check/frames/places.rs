@@ -10,7 +10,7 @@ impl Frames {
             self.owner.iter().filter(|(_, of)| **of == allocation).map(|(frame, _)| *frame).collect();
         for frame in held {
             self.owner.remove(&frame);
-            if let Some(spot) = self.reached.get(&frame).and_then(|spots| self.viewer(spots)) {
+            if let Some(spot) = self.viewer(frame) {
                 return Err(format!("{allocation:?} is gone while {} still leads to {}", name(spot), at(frame)));
             }
         }
@@ -24,14 +24,15 @@ impl Frames {
 
     /// A translation that leads to a frame, other than the paging process's where that moves content or waits for
     /// words.
-    pub(super) fn viewer(&self, spots: &BTreeMap<Spot, u32>) -> Option<Spot> {
-        spots.keys().find(|spot| Some(spot.0) != self.mover() && !self.ahead.contains_key(spot)).copied()
+    pub(super) fn viewer(&self, frame: Frame) -> Option<Spot> {
+        let ahead = |spot: &Spot| self.ahead.get(&frame).is_some_and(|shown| shown.contains(&Some(*spot)));
+        self.reached.get(&frame)?.keys().find(|spot| Some(spot.0) != self.mover() && !ahead(spot)).copied()
     }
 
     /// Content enters frames: no translation may lead there.
     pub(super) fn enter(&mut self, allocation: KmdAllocation, frames: Vec<Frame>) -> Result<(), Broken> {
         for frame in frames {
-            let seen = self.reached.get(&frame).and_then(|spots| self.viewer(spots));
+            let seen = self.viewer(frame);
             self.unseen(frame, seen, &format!("content of {allocation:?}"))?;
             self.kept.remove(&frame);
             self.owner.insert(frame, allocation);
