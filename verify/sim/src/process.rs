@@ -52,6 +52,8 @@ pub struct Habits {
     pub local_words_percent: u64,
     /// They look whether a doorbell that they have rung is theirs still.
     pub looks: bool,
+    /// Their CPU looks several times at what it has locked, before it unlocks that.
+    pub lingers: bool,
 }
 
 /// A process.

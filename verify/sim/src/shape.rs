@@ -7,6 +7,7 @@ use softgpu_kmd::{TableHome, TableHomes};
 use softgpu_spec::page_table::Shape;
 
 use crate::process::Habits;
+use crate::random::Random;
 
 /// The first world in which more happens than in those before, which stay what they were.
 const KINDS_FROM: u64 = 1000;
@@ -24,6 +25,8 @@ const LENT_FROM: u64 = 12_000;
 const WAITERS_FROM: u64 = 13_000;
 /// And from here on some have one of readers.
 const READERS_FROM: u64 = 16_000;
+/// From here on the CPUs of some worlds keep what they have locked.
+const LINGERS_FROM: u64 = 17_000;
 /// The kinds of any other seed's world, by its remainder: as many seeds in a row cover them all. Their number is coprime to the other
 /// remainders that choices use, so that each kind meets every choice.
 const TURNS: [Kind; 13] = [
@@ -119,6 +122,7 @@ impl Kind {
             physical_percent: 5,
             local_words_percent: 0,
             looks: false,
+            lingers: false,
         };
         match self {
             Kind::Plain | Kind::Patched | Kind::Addressed | Kind::ByAddress | Kind::CpuAddresses => plain,
@@ -178,6 +182,13 @@ impl Takers {
 /// Whether the computer sleeps now and then. Its processes know how to find their doorbells gone; neighbours do not.
 pub fn sleeps(seed: u64, kind: Kind) -> bool {
     seed >= TURNS_FROM && matches!(seed % 11, 2 | 6) && !kind.has_packets() && !has_neighbours(seed, kind)
+}
+
+/// Whether CPUs look again and again at what they have locked, while others take its place: in two worlds of five. Worlds that tests name by
+/// their seeds are not among them.
+// spec: memory §6.3
+pub fn lingers(seed: u64) -> bool {
+    seed >= LINGERS_FROM && Random::new(seed.rotate_left(10)).chance(40)
 }
 
 /// Whether processes of other sorts live beside a world's own.

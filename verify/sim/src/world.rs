@@ -23,7 +23,7 @@ use crate::random::Random;
 use crate::renderers::Renderers;
 use crate::report::{Report, Violation};
 use crate::sabotage::{DeafPort, Sabotage};
-use crate::shape::{Kind, Takers, build, has_neighbours, lends, page_table_bytes, sleeps};
+use crate::shape::{Kind, Takers, build, has_neighbours, lends, lingers, page_table_bytes, sleeps};
 use crate::watch::Watched;
 use sleep::Sleeps;
 
@@ -105,7 +105,7 @@ impl World {
         let takers = Takers::of(seed, kind);
         takers.apply(&mut config.profile);
         let sleeps = sleeps(seed, kind);
-        let habits = Habits { looks: takers.any() || sleeps, ..kind.habits() };
+        let habits = Habits { looks: takers.any() || sleeps, lingers: lingers(seed), ..kind.habits() };
         config.vram_bytes = (256 << 10) << random.below(4);
         if seed >= PLANNED_FROM && Random::new(!seed.rotate_left(21)).chance(30) {
             config.memory_policy.eviction = Eviction::Planner;

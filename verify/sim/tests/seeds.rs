@@ -95,6 +95,27 @@ fn a_wait_for_all_ends_with_a_fence_that_goes() {
     assert!(report.seen.contains_key("FenceDestroyed"), "{report}");
 }
 
+/// A CPU reads locked content while a work takes it out, brings other content to its place, and demotes a page of fence words in between.
+#[test]
+fn nothing_comes_to_where_a_cpu_reads() {
+    // spec: memory §6.3, sync §1.5
+    let report = run(77_700_271).unwrap_or_else(|violation| panic!("{violation}"));
+    for kind in ["Moved: page out for pressure", "words moved"] {
+        assert!(report.seen.contains_key(kind), "{kind} in {report}");
+    }
+}
+
+/// The kernel promotes a page of fence words, and before the ring has got to that it decides that the page leaves again for a fresh one, which the
+/// paging process is shown at once: the entry is the new owner's.
+#[test]
+fn a_fresh_page_of_words_is_seen_before_its_content_comes() {
+    // spec: sync §1.5, memory §8.1
+    let report = run(88_803_961).unwrap_or_else(|violation| panic!("{violation}"));
+    for kind in ["Moved: page in for promotion", "words moved"] {
+        assert!(report.seen.contains_key(kind), "{kind} in {report}");
+    }
+}
+
 #[test]
 fn worlds_of_every_kind_keep_every_rule() {
     // spec: memory §3.4, memory §4.2, memory §4.5, memory §4.6, memory §4.8, memory §8.2

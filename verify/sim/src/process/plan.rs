@@ -22,6 +22,8 @@ const REPORT_BYTES: u64 = 4096;
 const SURFACES: usize = 8;
 /// Fences of one process.
 const FENCES: usize = 4;
+/// How often the CPU looks at most at what it has locked.
+const LOOKS_MAX: u64 = 12;
 /// Most pages of a surface.
 pub(super) const PAGES_MAX: u64 = 48;
 
@@ -206,7 +208,10 @@ impl Process {
         }
         let slot = *self.random.pick(&slots);
         self.plan_idle(self.surface(slot).uses);
-        self.plan.extend([Op::Lock { slot }, Op::CpuWork { slot }, Op::Unlock { slot }]);
+        let times = if self.habits.lingers { 1 + self.random.below(LOOKS_MAX) } else { 1 };
+        self.plan.push_back(Op::Lock { slot });
+        self.plan.extend((0..times).map(|_| Op::CpuWork { slot }));
+        self.plan.push_back(Op::Unlock { slot });
     }
 
     pub(super) fn plan_idle(&mut self, uses: [u64; QUEUES_MAX]) {
