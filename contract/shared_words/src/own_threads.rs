@@ -225,7 +225,7 @@ pub(crate) fn this() -> i32 {
 /// The threads of this process. The operating system's list ends early where a thread ends while it is read: such a list lacks threads that
 /// the operating system counts.
 fn listed() -> io::Result<Vec<i32>> {
-    let number = |task: io::Result<std::fs::DirEntry>| Some(task.ok()?.file_name().to_str()?.parse().ok()?);
+    let number = |task: io::Result<std::fs::DirEntry>| task.ok()?.file_name().to_str()?.parse().ok();
     loop {
         let before = counted()?;
         let threads: Vec<i32> = std::fs::read_dir("/proc/self/task")?.filter_map(number).collect();
