@@ -12,6 +12,7 @@ mod watched;
 
 use std::fs::File;
 use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
@@ -143,15 +144,15 @@ pub fn program_ends() {
 impl Table {
     fn open(path: &str) -> Result<Table, String> {
         let path = path.replace("%p", &std::process::id().to_string());
-        std::fs::write(&path, "").map_err(|error| format!("{path}: {error}"))?;
+        whole_file::write_again(Path::new(&path), b"").map_err(|error| format!("{path}: {error}"))?;
         Ok(Table { path, failed: Mutex::new(false) })
     }
 
-    /// Anew as a whole.
+    /// Anew as a whole: a table that finds no room leaves the one before.
     fn write(&self, fidelity: &Fidelity) {
         let mut failed = lock(&self.failed);
         let text = if self.path.ends_with(".json") { fidelity.json() } else { fidelity.text() };
-        if let Err(error) = std::fs::write(&self.path, text)
+        if let Err(error) = whole_file::write_again(Path::new(&self.path), text.as_bytes())
             && !std::mem::replace(&mut *failed, true)
         {
             eprintln!("openwddm: {TABLE}: {}: {error}", self.path);
@@ -207,7 +208,12 @@ impl Trace {
     fn open(text: &str) -> Result<Trace, String> {
         let wanted = Wanted::of(text)?;
         let file = wanted.file.map(|file| file.replace("%p", &std::process::id().to_string()));
-        let file = file.map(|path| File::create(&path).map_err(|error| format!("{path}: {error}"))).transpose()?;
+        let open = |path: String| {
+            let place = whole_file::Place::of(Path::new(&path));
+            let place = place.map_err(|unfit| format!("{path}: {}; {}", unfit.problem, unfit.remedy));
+            place?.stream().map_err(|error| format!("{path}: {error}"))
+        };
+        let file = file.map(open).transpose()?;
         let mut place = Place { file, calls: 0, failed: false };
         if wanted.is_json() {
             place.write(&line::head(wanted.failed_only));

@@ -170,7 +170,7 @@ fn a_variable_that_says_nothing_useful_is_told_once_and_the_program_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = build_from("examples", folder.path(), "offers", &["-lopenwddm"]);
     let nowhere = format!("calls:{}/no-such-folder/calls.jsonl", folder.path().display());
-    for (value, words) in [("kalls", ["\"kalls\"", "give calls"]), (&nowhere, ["no-such-folder", "No such file"])] {
+    for (value, words) in [("kalls", ["\"kalls\"", "give calls"]), (&nowhere, ["no-such-folder", "does not exist"])] {
         let output = run(&program, &[("OPENWDDM_TRACE", value)]);
         assert_eq!(said(&output), "taken back\n");
         let errors = String::from_utf8(output.stderr).expect("text");

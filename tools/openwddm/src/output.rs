@@ -1,24 +1,15 @@
 //! Files that a run writes: judged before the run, written whole or not at all, and existing files are not lost.
 //!
-//! | at the path | the output |
-//! |---|---|
-//! | nothing | a new file, which appears when it is whole |
-//! | a regular file | another takes its place at once, with its mode and its owner; until then it is what it was |
-//! | a regular file with several names, attributes or an owner that cannot be given to another, or in a folder that takes no file | it is written over, when the whole content is there and has room |
-//! | a symbolic link, also to another, also to nothing yet | is followed |
-//! | a pipe, a terminal, a character device, a descriptor of this program (`/dev/stdout`, `/dev/fd/3`) | is written into |
-//! | a folder, a socket, a block device, a file that may not be written to | is refused before the run |
+//! `whole_file` has the table of what stands at a path and what becomes of it.
 //!
-//! `run_command` makes one [`Output`] per file before it begins, `present` one per picture.
-
-mod place;
-mod temporary;
+//! `run_command` makes one [`Output`] per file before it begins, `present` one per picture; `console` writes them, beside what is printed.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use self::place::{Identity, Place, Unfit};
-pub use self::temporary::abandon;
+pub use whole_file::abandon;
+use whole_file::{Identity, Place, Unfit};
+
 use crate::error::RunError;
 
 /// A place for a file, found good.
@@ -34,7 +25,7 @@ impl Output {
     /// Judges the place.
     ///
     /// # Errors
-    /// [`RunError::File`]: a path that the table above refuses, or a folder that does not exist or takes no file.
+    /// [`RunError::File`]: a path that the table of `whole_file` refuses, or a folder that does not exist or takes no file.
     pub fn check(role: &'static str, path: &Path) -> Result<Output, RunError> {
         let judged = Place::of(path).and_then(|place| place.probe().map(|()| place));
         let place = judged.map_err(|Unfit { problem, remedy }| RunError::File {

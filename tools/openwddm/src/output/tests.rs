@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
-use super::temporary::Temporary;
 use super::*;
 
 fn write(path: &Path, bytes: &[u8]) {
@@ -46,16 +45,6 @@ fn a_failed_write_keeps_what_was_there() {
         assert_eq!(names(folder.path()), 1 + round);
         let _ = fs::hard_link(&path, &second);
     }
-}
-
-#[test]
-fn what_ends_without_destructors_leaves_no_half_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let (temporary, _file) = Temporary::within(folder.path(), 0o600).unwrap();
-    assert_eq!(names(folder.path()), 1);
-    abandon();
-    assert_eq!(names(folder.path()), 0);
-    drop(temporary);
 }
 
 #[test]

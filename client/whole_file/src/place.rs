@@ -1,7 +1,8 @@
-//! Judges the path of an output, and writes the file without harm to what is there. `output` has the table.
+//! Judges the path of a file, and writes the file without harm to what is there. The crate's page has the table.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Read, Seek, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -19,20 +20,30 @@ const OWN_MODE: u32 = 0o600;
 
 /// Why no file can be written there, and the remedy.
 #[derive(Debug)]
-pub(super) struct Unfit {
+pub struct Unfit {
+    /// What is wrong with the path.
     pub problem: String,
+    /// A better path.
     pub remedy: &'static str,
 }
 
 /// The identity of an output: the existing file, or the path of a new one.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Identity {
-    Stands { device: u64, inode: u64 },
+pub enum Identity {
+    /// A file that is there.
+    Stands {
+        /// Its file system.
+        device: u64,
+        /// Its number there.
+        inode: u64,
+    },
+    /// A file that is not there yet.
     Will(PathBuf),
 }
 
 /// A place, with all links followed.
-pub(super) enum Place {
+#[derive(Debug)]
+pub enum Place {
     /// This program's own.
     StandardOutput,
     /// This program's own.
@@ -45,6 +56,9 @@ pub(super) enum Place {
 
 impl Place {
     /// The place that a path names.
+    ///
+    /// # Errors
+    /// [`Unfit`]: a path that the crate's table refuses, or in a folder that does not exist.
     pub fn of(path: &Path) -> Result<Place, Unfit> {
         let mut path = path.to_path_buf();
         for _ in 0..LINKS_MAX {
@@ -69,6 +83,9 @@ impl Place {
     }
 
     /// Whether it can be written, as far as that can be known before.
+    ///
+    /// # Errors
+    /// [`Unfit`]: it cannot.
     pub fn probe(&self) -> Result<(), Unfit> {
         let (target, stands) = match self {
             Place::StandardOutput | Place::ErrorStream => return Ok(()),
@@ -96,27 +113,60 @@ impl Place {
         }
     }
 
-    /// Writes it.
+    /// Writes it. A file is on its disk when this returns.
+    ///
+    /// # Errors
+    /// The failure of the write; then no partial file is left, and an existing file is unchanged.
     pub fn write(self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        self.write_to(true, content)
+    }
+
+    /// The same of a file that is written again and again: a loss of power may lose the newest content, and leaves an older one whole.
+    pub(crate) fn write_again(self, content: &[u8]) -> io::Result<()> {
+        self.write_to(false, |sink| sink.write_all(content))
+    }
+
+    /// Opens it for lines that are added one by one: a regular file is emptied, anything else is written into as by [`Place::write`].
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn stream(self) -> io::Result<File> {
+        match self {
+            Place::StandardOutput => io::stdout().as_fd().try_clone_to_owned().map(File::from),
+            Place::ErrorStream => io::stderr().as_fd().try_clone_to_owned().map(File::from),
+            Place::Into(target, stands) => into(&target, &stands),
+            Place::File(target, _) => File::create(target),
+        }
+    }
+
+    fn write_to(self, durably: bool, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         match self {
             Place::StandardOutput => buffered(io::stdout().lock(), content).map(drop),
             Place::ErrorStream => buffered(io::stderr().lock(), content).map(drop),
-            Place::Into(target, stands) => {
-                let mut open = OpenOptions::new();
-                // The file keeps what other descriptors have written, and no terminal becomes this program's controlling one.
-                open.write(true).append(stands.is_file()).custom_flags(OFlags::NOCTTY.bits() as i32); // CAST: a C int
-                buffered(open.open(target)?, content).map(drop)
-            }
+            Place::Into(target, stands) => buffered(into(&target, &stands)?, content).map(drop),
             Place::File(target, None) => {
                 let (temporary, file) = Temporary::within(folder_of(&target), NEW_MODE)?;
-                buffered(file, content)?.sync_all()?;
+                let file = buffered(file, content)?;
+                if durably {
+                    file.sync_all()?;
+                }
                 temporary.take_place(&target)?;
-                sync_folder(&target);
+                if durably {
+                    sync_folder(&target);
+                }
                 Ok(())
             }
-            Place::File(target, Some(stands)) => replace(&target, &stands, content),
+            Place::File(target, Some(stands)) => replace(&target, &stands, durably, content),
         }
     }
+}
+
+/// What is no file of its own, opened: a file behind a descriptor keeps what other descriptors have written, and no terminal becomes this
+/// program's controlling one.
+fn into(target: &Path, stands: &Metadata) -> io::Result<File> {
+    let mut open = OpenOptions::new();
+    open.write(true).append(stands.is_file()).custom_flags(OFlags::NOCTTY.bits() as i32); // CAST: a C int
+    open.open(target)
 }
 
 /// The folder and the file that a path names, the folder's links followed.
@@ -172,7 +222,12 @@ fn descriptor(folder: &Path, target: PathBuf) -> Result<Place, Unfit> {
 }
 
 /// Has a new file take the place of a regular one, or writes over it where that would lose more than its bytes.
-fn replace(target: &Path, stands: &Metadata, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+fn replace(
+    target: &Path,
+    stands: &Metadata,
+    durably: bool,
+    content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     let beside = if is_its_bytes(target, stands) { Temporary::within(folder_of(target), OWN_MODE).ok() } else { None };
     let Some((temporary, file)) = beside else {
         let mut bytes = Vec::new();
@@ -185,7 +240,7 @@ fn replace(target: &Path, stands: &Metadata, content: impl FnOnce(&mut dyn Write
     let kept = fchown(&file, Some(owner), Some(group))
         .and_then(|()| fchmod(&file, Mode::from_raw_mode(stands.mode())))
         .map_err(io::Error::from)
-        .and_then(|()| file.sync_all());
+        .and_then(|()| if durably { file.sync_all() } else { Ok(()) });
     let mut bytes = Vec::new();
     if kept.is_err() {
         file.rewind()?;
@@ -199,9 +254,11 @@ fn replace(target: &Path, stands: &Metadata, content: impl FnOnce(&mut dyn Write
             file.read_to_end(&mut bytes)?;
             write_over(target, &bytes)
         }
-        other => {
-            sync_folder(target);
-            other
+        taken => {
+            if durably {
+                sync_folder(target);
+            }
+            taken
         }
     }
 }

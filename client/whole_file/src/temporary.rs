@@ -1,5 +1,5 @@
 //! A file that is being written beside the place that it will have. It goes away with its value, unless it has got that place; where this
-//! program ends without dropping values, [`abandon`] takes all of them away. Called by `place`; `entry` abandons.
+//! program ends without dropping values, [`abandon`] takes all of them away. Called by `place`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -62,7 +62,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Removes all temporary files: this program ends at once.
+/// Removes all temporary files: this program ends at once, without dropping values.
 pub fn abandon() {
     for path in unfinished().drain(..) {
         // A file that cannot be removed stays.
