@@ -11,7 +11,6 @@ mod probe;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::time::Instant;
 
 use kmt_calls::Refusal;
 use shared_words::{ProgramError, ProgramPages, SectionPages};
@@ -187,11 +186,12 @@ fn status(name: &str, place: Place<'_>, function: impl FnOnce(Option<&Watched>) 
         return in_c(judged(name, || function(None)).0);
     }
     let watched = Watched::default();
-    let begun = Instant::now();
+    let begun = trace::begins();
     let before = place.bytes();
     let (status, refusal) = judged(name, || function(Some(&watched)));
+    let end = trace::ends();
     let (after, reason) = (place.bytes(), refusal.map(|refusal| refusal.reason.into_owned()));
-    trace::returned(&Returned { function: name, before, after, watched: &watched, status, reason, begun });
+    trace::returned(&Returned { function: name, before, after, watched: &watched, status, reason, begun, end });
     in_c(status)
 }
 

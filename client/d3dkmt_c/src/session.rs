@@ -36,7 +36,7 @@ impl Session {
             return if process.lineage.is_here() { Ok(process) } else { Err(forked()) };
         }
         // Two first calls may open a link each; one of them is dropped, and with it a process that has done nothing.
-        let link = (self.open)()?;
+        let link = crate::trace::noted((self.open)()?);
         let process = self.process.get_or_init(|| Process::new(link));
         crate::trace::came_to(&process.link);
         Ok(process)

@@ -6,6 +6,7 @@
 mod decode;
 mod kind;
 mod line;
+mod order;
 mod schema;
 mod value;
 mod watched;
@@ -13,11 +14,11 @@ mod watched;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-use kmt_link::Link;
+use kmt_link::{CallOrder, Link};
 use wddm_types::NtStatus;
 
 use crate::fidelity::{Fidelity, Use};
@@ -50,7 +51,8 @@ struct Watch {
     /// The process that they are made by: a forked child has a copy, and its end is not this one's.
     process: u32,
     begun: Instant,
-    calls: AtomicU64,
+    /// Calls that have ended: the next end takes its number and its time under one lock, so that numbers rise with time.
+    ends: Mutex<u64>,
     trace: Option<Trace>,
     fidelity: Fidelity,
     /// Where the table goes, if the program wants it in a file of its own.
@@ -81,7 +83,7 @@ fn open() -> bool {
         let watch = Watch {
             process: std::process::id(),
             begun: Instant::now(),
-            calls: AtomicU64::new(0),
+            ends: Mutex::new(0),
             trace,
             fidelity: Fidelity::default(),
             table,
@@ -102,6 +104,11 @@ fn value_of<T>(name: &str, otherwise: &str, open: fn(&str) -> Result<T, String>)
 
 fn watch() -> Option<&'static Watch> {
     WATCH.get().and_then(Option::as_ref)
+}
+
+/// The link of a program whose calls are traced notes where the kernel makes them.
+pub fn noted(link: Arc<dyn Link>) -> Arc<dyn Link> {
+    if is_on() { order::noted(link) } else { link }
 }
 
 /// The program has come to its kernel, which counts the commands of its engines for the program from now on, if this one wants that.
@@ -199,7 +206,6 @@ struct Trace {
 struct Place {
     /// `None`: the standard error output.
     file: Option<File>,
-    calls: u64,
     /// A line was lost, which the program has been told.
     failed: bool,
 }
@@ -214,7 +220,7 @@ impl Trace {
             place?.stream().map_err(|error| format!("{path}: {error}"))
         };
         let file = file.map(open).transpose()?;
-        let mut place = Place { file, calls: 0, failed: false };
+        let mut place = Place { file, failed: false };
         if wanted.is_json() {
             place.write(&line::head(wanted.failed_only));
         }
@@ -249,11 +255,39 @@ pub struct Returned<'call> {
     pub status: NtStatus,
     pub reason: Option<String>,
     pub begun: Instant,
+    pub end: End,
 }
 
-/// Counts a call, and writes its line.
+/// The end of a call.
+#[derive(Clone, Copy)]
+pub struct End {
+    /// Which end of the program's calls it is, from 1 on.
+    number: u64,
+    at: Instant,
+    /// Where the kernel made it.
+    order: Option<CallOrder>,
+}
+
+/// A call of this thread begins.
+pub fn begins() -> Instant {
+    order::begins();
+    Instant::now()
+}
+
+/// The call of this thread ends.
+pub fn ends() -> End {
+    let order = order::place();
+    let mut ends = watch().map(|watch| lock(&watch.ends));
+    let number = ends.as_mut().map_or(0, |ends| {
+        **ends += 1;
+        **ends
+    });
+    End { number, at: Instant::now(), order }
+}
+
+/// Counts a call, and writes its line. Another thread whose call has ended later may write its line before.
 pub fn returned(call: &Returned<'_>) {
-    let duration_ns = call.begun.elapsed().as_nanos();
+    let duration_ns = call.end.at.saturating_duration_since(call.begun).as_nanos();
     let Some(watch) = watch().filter(|watch| watch.process == std::process::id()) else { return };
     let start_ns = call.begun.saturating_duration_since(watch.begun).as_nanos();
     let used = Use {
@@ -261,7 +295,7 @@ pub fn returned(call: &Returned<'_>) {
         given: &line::given(call),
         status: call.status,
         reason: call.reason.as_deref(),
-        number: 1 + watch.calls.fetch_add(1, Ordering::Relaxed),
+        number: call.end.number,
         at_ns: start_ns,
     };
     if watch.fidelity.count(&used)
@@ -274,12 +308,9 @@ pub fn returned(call: &Returned<'_>) {
     if trace.failed_only && call.status.is_success() {
         return;
     }
-    let mut told = line::Told::of(call, trace.json, (start_ns, duration_ns));
-    // Numbers rise in the order of the lines, which is that of the returns.
-    let mut place = lock(&trace.place);
-    place.calls += 1;
-    told.number = place.calls;
-    place.write(&if trace.json { told.json() } else { told.text() });
+    let told = line::Told::of(call, trace.json, (start_ns, duration_ns));
+    let line = if trace.json { told.json() } else { told.text() };
+    lock(&trace.place).write(&line);
 }
 
 #[cfg(test)]

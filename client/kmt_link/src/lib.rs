@@ -5,6 +5,7 @@
 //! does. It owns the mapping of shared memory: a client gets read-only words where the specification grants reading, and never an address
 //! of its own making. A blocking call blocks the calling thread, nothing else.
 
+mod call_order;
 mod cpu_mapping;
 mod descriptor;
 mod doorbell;
@@ -16,6 +17,7 @@ mod routed;
 pub mod socket;
 mod writable_word;
 
+pub use call_order::{CallOrder, OrderedAnswer};
 pub use cpu_mapping::{CpuMapping, NoAddresses, PassTime, Piece};
 pub use descriptor::Descriptors;
 pub use doorbell::{Doorbell, DoorbellPage, WakeEngine};
@@ -40,6 +42,13 @@ pub trait Link: Send + Sync {
     /// # Errors
     /// The kernel's refusal; `DEVICE_REMOVED` when the kernel has gone.
     fn call(&self, call: Call) -> Result<Reply, Refusal>;
+
+    /// As [`Link::call`], and tells the call's place in the kernel's order. A call that the kernel has taken and answers later is told by
+    /// `waits` meanwhile, on the calling thread. For tools that record calls and make them again.
+    fn call_in_order(&self, call: Call, waits: &dyn Fn()) -> OrderedAnswer {
+        let _ = waits;
+        (self.call(call), None)
+    }
 
     /// Makes calls one after the other, and waits for all of their answers: as [`Link::call`] for each, with one way to the kernel and
     /// back. The kernel makes each call even when it has refused one before it.

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use dxgkrnl::{Answer, CpuCache, DriverClock, Machine, NtHandleNumber, ObjectNumber, StartError, Token};
 use kmt_calls::{Call, DoorbellAddress, MappingId, ProcessAccess, ProcessIdentity, Refusal, Reply};
-use kmt_link::{CpuMapping, Descriptors, DoorbellPage};
+use kmt_link::{CallOrder, CpuMapping, Descriptors, DoorbellPage, OrderedAnswer};
 use shared_words::{Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord};
 use softgpu::{DataMode, Running, SoftGpu};
 use wddm_types::{AdapterIndex, ProcessId, WordAddress};
@@ -287,9 +287,20 @@ impl Host {
     /// # Errors
     /// The kernel's refusal. In virtual time also when no event is left that could end the call.
     pub fn call(&self, process: ProcessId, call: Call) -> Result<Reply, Refusal> {
-        match self.begin_call(process, call) {
-            Ok(result) => result,
-            Err(pending) => self.finish_call(process, pending),
+        self.call_in_order(process, call, &|| {}).0
+    }
+
+    /// The same, and tells the call's place in the kernel's order. A call that the kernel has taken and answers later is told by `waits` before
+    /// this thread waits for the answer. Calls that the kernel refuses because it has failed have no place.
+    pub fn call_in_order(&self, process: ProcessId, call: Call, waits: &dyn Fn()) -> OrderedAnswer {
+        match self.take_call(process, call) {
+            (taken, Ok(result)) => (result, taken.map(|taken| CallOrder { taken, answered: taken })),
+            (taken, Err(pending)) => {
+                waits();
+                let (result, answered) = self.finish(Some(process), pending);
+                let order = taken.zip(answered).map(|(taken, answered)| CallOrder { taken, answered });
+                (result, order)
+            }
         }
     }
 
@@ -298,13 +309,19 @@ impl Host {
     /// # Errors
     /// The pending call: it is not a failure.
     pub fn begin_call(&self, process: ProcessId, call: Call) -> Result<Result<Reply, Refusal>, Pending> {
+        self.take_call(process, call).1
+    }
+
+    /// One turn of the kernel for a call, and its number in the kernel's order.
+    fn take_call(&self, process: ProcessId, call: Call) -> (Option<u64>, Result<Result<Reply, Refusal>, Pending>) {
         if call.reaches_others() {
             self.close_nt_handles();
         }
         let mut state = match self.hold_sound() {
             Ok(state) => state,
-            Err(refusal) => return Ok(Err(refusal)),
+            Err(refusal) => return (None, Ok(Err(refusal))),
         };
+        let taken = state.next_in_order();
         let refused = self.faults.as_ref().and_then(|faults| faults.refuses(call.name(), state.clock.now_ns()));
         let answer = match refused {
             None => state.turn(|machine, cx| machine.call(cx, process, call)),
@@ -314,10 +331,15 @@ impl Host {
             let until = state.clock.now_ns() + self.call_ns;
             self.run_until(&mut state, until);
         }
-        match answer {
+        let answered = match answer {
             Answer::Done(result) => Ok(result),
-            Answer::Later(token) => state.answers.remove(&token).ok_or(Pending(token)),
-        }
+            Answer::Later(token) => match state.answers.remove(&token) {
+                // Still the turn of the call, or virtual time that passes with it: no other call came between.
+                Some(answer) => Ok(answer.result),
+                None => Err(Pending(token)),
+            },
+        };
+        (Some(taken), answered)
     }
 
     /// Virtual time: lets the next event happen. False: there is none, and there will be none without a call.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dxgkrnl::Admission;
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
-use kmt_link::{CpuMapping, DoorbellPage, Link, OwnCommands, WritableWord};
+use kmt_link::{CpuMapping, DoorbellPage, Link, OrderedAnswer, OwnCommands, WritableWord};
 use shared_words::{Memory, ReadOnlyWord};
 use wddm_types::{Blame, NtStatus, ProcessId, RawHandle, WordAddress};
 
@@ -46,6 +46,10 @@ impl ProcessLink {
 impl Link for ProcessLink {
     fn call(&self, call: Call) -> Result<Reply, Refusal> {
         self.host.call(self.process, call)
+    }
+
+    fn call_in_order(&self, call: Call, waits: &dyn Fn()) -> OrderedAnswer {
+        self.host.call_in_order(self.process, call, waits)
     }
 
     fn system_memory(&self) -> Option<&Arc<Memory>> {

@@ -1,9 +1,10 @@
 //! `openwddm replay-calls`: a recording of a C program's calls (`OPENWDDM_TRACE=calls:FILE.jsonl`), made again at a fresh kernel or a served
-//! one, and the first call whose status is another. `recording` reads the lines, `names` maps handles, `player` makes the calls, each
-//! recorded thread's on a thread of its own, `kernel` is what they are made at. docs/calls.md is the page. Called by `entry`.
+//! one, and the first call whose status is another. `recording` reads the lines, `order` sorts them, `names` maps handles, `player` makes the
+//! calls, each recorded thread's on a thread of its own, `kernel` is what they are made at. docs/calls.md is the page. Called by `entry`.
 
 mod kernel;
 mod names;
+mod order;
 mod player;
 mod recording;
 
@@ -38,7 +39,8 @@ pub struct ReplayCallsArguments {
     /// Make the calls at the kernel that `openwddm serve` serves there, as a process of it
     #[arg(long, value_name = "SOCKET")]
     pub connect: Option<PathBuf>,
-    /// How long a call may take before it counts as one that does not return: seconds
+    /// How long a call may take before it counts as one that does not return: seconds. A call of an older recording, which has not the kernel's
+    /// order, may wait for another thread's when a hundredth is over
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub patience: f64,
 }

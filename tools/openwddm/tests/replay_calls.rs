@@ -137,33 +137,106 @@ fn written(folder: &Path, lines: &[&str]) -> PathBuf {
     recording
 }
 
-/// A keyed mutex that one thread has and another waits for: the line of the waiter may stand before that of the release.
-const MUTEX: [&str; 2] = [
-    r#"{"call":"D3DKMTCreateKeyedMutex","thread":"1","in":{"InitialValue":0},"out":{"hKeyedMutex":"keyed-mutex 0x77"},"status":"0x00000000"}"#,
-    r#"{"call":"D3DKMTAcquireKeyedMutex","thread":"1","in":{"hKeyedMutex":"keyed-mutex 0x77"},"out":{},"status":"0x00000000"}"#,
-];
-const WAITER: &str = r#"{"call":"D3DKMTAcquireKeyedMutex","thread":"2","in":{"hKeyedMutex":"keyed-mutex 0x77","Key":1},"out":{},"status":"0x00000000"}"#;
-const RELEASE: &str = r#"{"call":"D3DKMTReleaseKeyedMutex","thread":"1","in":{"hKeyedMutex":"keyed-mutex 0x77","Key":1},"out":{},"status":"0x00000000"}"#;
+/// One line: which end of a call it was, where the kernel took and answered it (`None`: the recording does not say), thread, function, `in` and
+/// `out`.
+fn line(
+    number: u32,
+    order: Option<[u32; 2]>,
+    thread: u32,
+    function: &str,
+    (given, out): (&str, &str),
+    status: &str,
+) -> String {
+    let order = order.map(|[taken, answered]| format!(r#""order":[{taken},{answered}],"#)).unwrap_or_default();
+    format!(
+        r#"{{"number":{number},"call":"D3DKMT{function}KeyedMutex","thread":"{thread}",{order}"in":{{{given}}},"out":{{{out}}},"status":"{status}"}}"#
+    )
+}
+
+const SUCCESS: &str = "0x00000000";
+const INVALID_PARAMETER: &str = "0xc000000d";
+const MUTEX: &str = r#""hKeyedMutex":"keyed-mutex 0x77""#;
+
+/// A keyed mutex that one thread makes and has, another waits for, and the first releases. `ordered`: the lines say where the kernel took and
+/// answered the calls. Lines of calls that overlap stand in any order: that of the waiter stands before that of the release.
+fn handed_over(ordered: bool, is_released: bool) -> Vec<String> {
+    let at = |taken, answered| ordered.then_some([taken, answered]);
+    let with_key = |key: u32| format!(r#"{MUTEX},"Key":{key}"#);
+    let lines = [
+        line(1, at(1, 1), 1, "Create", (r#""InitialValue":0"#, MUTEX), SUCCESS),
+        line(2, at(2, 2), 1, "Acquire", (MUTEX, ""), SUCCESS),
+        line(4, at(3, 5), 2, "Acquire", (&with_key(1), ""), SUCCESS),
+        line(5, at(6, 6), 2, "Release", (&with_key(2), ""), SUCCESS),
+        line(3, at(4, 4), 1, "Release", (&with_key(1), ""), SUCCESS),
+    ];
+    let lines = lines.into_iter();
+    if is_released { lines.collect() } else { lines.take(3).collect() }
+}
+
+fn texts(lines: &[String]) -> Vec<&str> {
+    lines.iter().map(String::as_str).collect()
+}
 
 #[test]
 fn a_call_that_waits_for_another_thread_is_left_waiting() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Its thread's next call stands before the release, too.
-    let released = RELEASE.replace("\"1\"", "\"2\"").replace("\"Key\":1", "\"Key\":2");
-    let recording = written(folder.path(), &[&MUTEX[..], &[WAITER, &released, RELEASE]].concat());
-    let (code, text, errors) = replayed(&recording, &[]);
-    assert_eq!(code, Some(0), "{text}{errors}");
-    assert!(text.starts_with("5 calls of "), "{text}");
+    let ordered = written(folder.path(), &texts(&handed_over(true, true)));
+    let (code, text, errors) = replayed(&ordered, &[]);
+    assert!(code == Some(0) && text.starts_with("5 calls of "), "{text}{errors}");
+    // An older recording does not say which call waits. A hundredth of this patience is more than any call takes that waits for none.
+    let older = handed_over(false, true).join("\n").replace(r#""number":3"#, r#""number":9"#);
+    let older = written(folder.path(), &[&older]);
+    let (code, text, errors) = replayed(&older, &["--patience", "1000"]);
+    assert!(code == Some(0) && text.starts_with("5 calls of "), "{text}{errors}");
 }
 
 #[test]
 fn a_call_that_does_not_return_is_told() {
     let folder = tempfile::tempdir().expect("a folder");
-    let recording = written(folder.path(), &[&MUTEX[..], &[WAITER]].concat());
-    let (code, text, errors) = replayed(&recording, &["--patience", "0.3"]);
+    let recording = written(folder.path(), &texts(&handed_over(true, false)));
+    let (code, text, errors) = replayed(&recording, &["--patience", "10"]);
     assert_eq!(code, Some(1), "{text}{errors}");
-    let waits = "line 4: D3DKMTAcquireKeyedMutex: recorded STATUS_SUCCESS (0x00000000), now it has not returned within 0.3 s\n2 calls before";
+    let waits = "line 4: D3DKMTAcquireKeyedMutex: recorded STATUS_SUCCESS (0x00000000), now it has not returned within 10 s\n2 calls before";
     assert!(text.starts_with(waits), "{text}");
+}
+
+/// A global handle goes with the last open of its mutex, which another thread destroys. Only the kernel's order says that the opens that fail come
+/// behind the destruction: they ended before it, and their lines stand before its line.
+#[test]
+fn calls_that_overlap_are_made_as_the_kernel_made_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let shared = r#""hSharedHandle":"global-share 0x2""#;
+    let (created, theirs) = (format!("{MUTEX},{shared}"), MUTEX.replace("0x77", "0x78"));
+    let at = |order| Some([order, order]);
+    let lines = [
+        line(1, at(1), 1, "Create", (r#""InitialValue":0"#, &created), SUCCESS),
+        line(2, at(2), 2, "Open", (shared, &theirs), SUCCESS),
+        line(3, at(5), 2, "Open", (shared, ""), INVALID_PARAMETER),
+        line(4, at(6), 2, "Open", (shared, ""), INVALID_PARAMETER),
+        line(6, at(3), 1, "Destroy", (MUTEX, ""), SUCCESS),
+        line(5, at(4), 3, "Destroy", (&theirs, ""), SUCCESS),
+        line(7, at(7), 1, "Destroy", (MUTEX, ""), INVALID_PARAMETER),
+    ];
+    let (code, text, errors) = replayed(&written(folder.path(), &texts(&lines)), &[]);
+    assert!(code == Some(0) && text.starts_with("7 calls of "), "{text}{errors}");
+}
+
+/// A program of two threads that overlap all the time, recorded and made again: each recording has each of its statuses again.
+#[test]
+fn threads_that_hand_on_a_mutex_have_the_same_statuses_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for _ in 0..4 {
+        let recording = recorded(folder.path(), "examples/keyed_mutex", "discrete-4k");
+        let text = std::fs::read_to_string(&recording).expect("it is written");
+        let waits =
+            text.lines().filter_map(|line| line.split_once(r#""order":["#)?.1.split_once(']')).filter(|(order, _)| {
+                let (taken, answered) = order.split_once(',').expect("two numbers");
+                taken != answered
+            });
+        assert!(waits.count() > 0, "some calls wait");
+        let (code, text, errors) = replayed(&recording, &[]);
+        assert_eq!(code, Some(0), "{text}{errors}");
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use kmt_link::CallOrder;
+
 use super::Returned;
 use super::decode::{Bounds, Decoder, Side};
 use super::value::{Value, quote};
@@ -56,8 +58,6 @@ pub fn head(failed_only: bool) -> String {
 /// What a line says.
 pub struct Told<'call> {
     call: &'call Returned<'call>,
-    /// Which call of the trace it is.
-    pub number: u64,
     thread: String,
     start_ns: u128,
     duration_ns: u128,
@@ -69,18 +69,22 @@ impl<'call> Told<'call> {
     pub fn of(call: &'call Returned<'call>, json: bool, (start_ns, duration_ns): (u128, u128)) -> Told<'call> {
         let bounds = if json { JSON } else { TEXT };
         let (given, answered) = decoded(call, bounds);
-        Told { call, number: 0, thread: thread(), start_ns, duration_ns, given, answered }
+        Told { call, thread: thread(), start_ns, duration_ns, given, answered }
     }
 
     pub fn json(&self) -> String {
         let status = self.call.status;
-        let mut text = format!("{{\"number\":{},\"call\":", self.number);
+        let mut text = format!("{{\"number\":{},\"call\":", self.call.end.number);
         quote(self.call.function, &mut text);
         text.push_str(",\"thread\":");
         quote(&self.thread, &mut text);
         // PANIC: writing into a string does not fail.
-        write!(text, ",\"start_ns\":{},\"duration_ns\":{},\"in\":", self.start_ns, self.duration_ns)
+        write!(text, ",\"start_ns\":{},\"duration_ns\":{}", self.start_ns, self.duration_ns)
             .expect("a string takes it");
+        if let Some(CallOrder { taken, answered }) = self.call.end.order {
+            write!(text, ",\"order\":[{taken},{answered}]").expect("a string takes it");
+        }
+        text.push_str(",\"in\":");
         self.given.json(&mut text);
         text.push_str(",\"out\":");
         self.answered.json(&mut text);
@@ -101,7 +105,7 @@ impl<'call> Told<'call> {
     pub fn text(&self) -> String {
         let mut text = format!(
             "#{} thread {} at {:.6} s: {}",
-            self.number,
+            self.call.end.number,
             self.thread,
             self.start_ns as f64 / 1e9,
             self.call.function

@@ -37,9 +37,23 @@ impl Lanes {
 
     /// The kernel's answer. A lane whose peer has gone, or says what no kernel says, is not used again.
     pub fn ask(&self, request: Request, files: &[BorrowedFd<'_>]) -> Result<Heard, PacketError> {
+        self.ask_telling(request, files, &|| {})
+    }
+
+    /// Makes a call whose place in the kernel's order is wanted: `waits` hears that the kernel has taken it and answers later.
+    pub fn ask_in_order(&self, call: Call, waits: &dyn Fn()) -> Result<Heard, PacketError> {
+        self.ask_telling(Request::CallInOrder(call), &[], waits)
+    }
+
+    fn ask_telling(
+        &self,
+        request: Request,
+        files: &[BorrowedFd<'_>],
+        waits: &dyn Fn(),
+    ) -> Result<Heard, PacketError> {
         let lane = self.take()?;
         let brings = usize::from(matches!(request, Request::Descriptor(_)));
-        let told = match self.asked(request).and_then(|asked| lane.send(&asked, files)) {
+        let mut told = match self.asked(request).and_then(|asked| lane.send(&asked, files)) {
             Ok(()) => response(&lane, brings)?,
             Err(error) => {
                 // Nothing of the message has gone: the lane is as it was.
@@ -50,6 +64,10 @@ impl Lanes {
                 return Err(error);
             }
         };
+        if told.0.response == Response::Waits {
+            waits();
+            told = response(&lane, brings)?;
+        }
         self.free().push(lane);
         Ok(told)
     }

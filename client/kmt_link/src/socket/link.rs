@@ -18,7 +18,7 @@ use super::message::{CALLS_MAX, Hello, QUEUED_MAX, Request, Response};
 use super::packet::PacketError;
 use super::packets::Packets;
 use super::unasked::{gone, scarce, unasked};
-use crate::{CpuMapping, DoorbellPage, Link, OwnCommands, OwnEvents, WritableWord};
+use crate::{CpuMapping, DoorbellPage, Link, OrderedAnswer, OwnCommands, OwnEvents, WritableWord};
 
 /// Why there is no kernel to speak to.
 #[derive(Debug, thiserror::Error)]
@@ -221,6 +221,21 @@ impl Link for SocketLink {
             Ok(Response::Answer(result)) => self.whole(|reply| shows?.undone_by(reply), result),
             Ok(_) => Err(gone("unexpected response type from the daemon".into())),
             Err(error) => Err(unasked(error)),
+        }
+    }
+
+    fn call_in_order(&self, call: Call, waits: &dyn Fn()) -> OrderedAnswer {
+        if !self.lineage.is_here() {
+            return (Err(unasked(PacketError::Forked)), None);
+        }
+        let shows = call.shows_memory().then(|| call.clone());
+        let undo = |reply: &Reply| shows?.undone_by(reply);
+        match self.take(self.lanes.ask_in_order(call, waits)).map(|(response, _)| response) {
+            Ok(Response::AnswerInOrder(result, order)) => (self.whole(undo, result), order),
+            // There was no room for the message.
+            Ok(Response::Answer(result)) => (self.whole(undo, result), None),
+            Ok(_) => (Err(gone("unexpected response type from the daemon".into())), None),
+            Err(error) => (Err(unasked(error)), None),
         }
     }
 

@@ -4,7 +4,7 @@ use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Ref
 use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
 
-use crate::{OwnCommands, OwnEvents};
+use crate::{CallOrder, OwnCommands, OwnEvents};
 
 /// The version of everything here and of the calls; a kernel speaks one.
 pub const VERSION: u32 = 18;
@@ -76,6 +76,9 @@ pub struct Placed {
 pub enum Request {
     /// A call → `Answer`.
     Call(Call),
+    /// A call whose place in the kernel's order the process wants to know → `Waits` once the kernel has taken a call that it answers later;
+    /// then `AnswerInOrder`.
+    CallInOrder(Call),
     /// Calls that are made one after the other, at most [`CALLS_MAX`] → `Answers`.
     Calls(Vec<Call>),
     /// A call whose answer the process does not read → nothing.
@@ -117,6 +120,10 @@ pub enum Response {
     Done,
     /// Of a call.
     Answer(Result<Reply, Refusal>),
+    /// The kernel has taken the call, and answers later.
+    Waits,
+    /// Of a call, and its place; `None`: the kernel has not taken it.
+    AnswerInOrder(Result<Reply, Refusal>, Option<CallOrder>),
     /// Of several, in their order.
     Answers(Vec<Result<Reply, Refusal>>),
     /// The kernel's time in nanoseconds.

@@ -14,7 +14,7 @@ use crate::config::Mode;
 impl Host {
     /// Takes the answer of a pending call, if it has come.
     pub fn take_answer(&self, pending: Pending) -> Option<Result<Reply, Refusal>> {
-        self.hold().answers.remove(&pending.0)
+        self.hold().answers.remove(&pending.0).map(|answer| answer.result)
     }
 
     /// A conductor watches for the answer of a call that one of its players waits for ([`Host::take_watched`]).
@@ -69,25 +69,19 @@ impl Host {
         self.hold().wait_has_no_end(pending.0)
     }
 
-    /// Waits for the answer of a call that [`Host::begin_call`] left pending, as [`Host::call`] does.
-    ///
-    /// # Errors
-    /// As of [`Host::call`].
-    pub fn finish_call(&self, process: ProcessId, pending: Pending) -> Result<Reply, Refusal> {
-        self.finish(Some(process), pending)
-    }
-
-    pub(super) fn finish(&self, process: Option<ProcessId>, pending: Pending) -> Result<Reply, Refusal> {
+    /// Waits for the answer of a pending call, on this thread in real time, by letting virtual time pass otherwise. The number is that of the
+    /// answer in the kernel's order.
+    pub(super) fn finish(&self, process: Option<ProcessId>, pending: Pending) -> (Result<Reply, Refusal>, Option<u64>) {
         let mut state = self.hold();
         let result = loop {
-            if let Some(result) = state.answers.remove(&pending.0) {
-                break result;
+            if let Some(answer) = state.answers.remove(&pending.0) {
+                break (answer.result, Some(answer.order));
             }
             if self.has_failed() {
-                break Err(inspect::kernel_failed());
+                break (Err(inspect::kernel_failed()), None);
             }
             if process.is_some_and(|process| !state.machine.has_process(process)) {
-                break Err(inspect::process_gone());
+                break (Err(inspect::process_gone()), None);
             }
             match self.mode {
                 Mode::Real => {
@@ -95,7 +89,7 @@ impl Host {
                     state.sleep();
                 }
                 Mode::Virtual { .. } if self.step_locked(&mut state) => {}
-                Mode::Virtual { .. } => break Err(state.wait_has_no_end(pending.0)),
+                Mode::Virtual { .. } => break (Err(state.wait_has_no_end(pending.0)), None),
             }
         };
         state.waiting.answer_taken(pending.0);

@@ -27,7 +27,7 @@ impl HostAdapter<'_> {
         let answer = self.host.hold().turn(|machine, cx| machine.power(cx, self.index, state));
         match answer {
             Answer::Done(result) => result?,
-            Answer::Later(token) => self.host.finish(None, Pending(token))?,
+            Answer::Later(token) => self.host.finish(None, Pending(token)).0?,
         };
         if state != PowerState::On {
             self.lose_memory(state);
@@ -45,7 +45,7 @@ impl HostAdapter<'_> {
         let answer = self.host.hold().turn(|machine, cx| machine.stop_adapter(cx, self.index));
         match answer {
             Answer::Done(result) => result.map(drop),
-            Answer::Later(token) => self.host.finish(None, Pending(token)).map(drop),
+            Answer::Later(token) => self.host.finish(None, Pending(token)).0.map(drop),
         }
     }
 

@@ -25,7 +25,9 @@ pub(super) struct HostState {
     pub clock: Clock,
     /// The objects that the kernel is lent with each turn, by adapter.
     pub platforms: Vec<Box<dyn Platform>>,
-    pub answers: BTreeMap<Token, Result<Reply, Refusal>>,
+    pub answers: BTreeMap<Token, LateAnswer>,
+    /// Calls that were taken, and answers that came later than their calls: the kernel's order of calls.
+    order: u64,
     /// Notifications that processes have not taken yet.
     pub notifications: BTreeMap<ProcessId, VecDeque<Notification>>,
     /// When the kernel wants its timer.
@@ -55,6 +57,7 @@ impl HostState {
             clock,
             platforms: Vec::new(),
             answers: BTreeMap::new(),
+            order: 0,
             notifications: BTreeMap::new(),
             timer_ns: None,
             line,
@@ -62,6 +65,12 @@ impl HostState {
             waiting: Waiting::default(),
             failed: Arc::default(),
         }
+    }
+
+    /// The next number of the kernel's order: a call is taken, or one that waited is answered.
+    pub fn next_in_order(&mut self) -> u64 {
+        self.order += 1;
+        self.order
     }
 
     /// One turn of the machine: lends it time, tracer and effects, then performs the effects.
@@ -109,7 +118,8 @@ impl HostState {
                     }
                 }
                 Effect::Answer { token, result } => {
-                    self.answers.insert(token, result);
+                    let order = self.next_in_order();
+                    self.answers.insert(token, LateAnswer { result, order });
                     self.waiting.answered(token);
                 }
                 Effect::Notify { process, notification } => {
@@ -128,6 +138,13 @@ impl HostState {
         }
         result
     }
+}
+
+/// An answer that came later than its call, until its thread takes it.
+pub(super) struct LateAnswer {
+    pub result: Result<Reply, Refusal>,
+    /// Its number in the kernel's order.
+    pub order: u64,
 }
 
 /// A turn that may not come to its end.

@@ -1,10 +1,12 @@
 //! One lane: a request, its response, and the next. A posted call has no response.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use kmt_calls::wire::{decode, encode};
 use kmt_calls::{Call, QueueCall, Refusal, Reply};
+use kmt_link::OrderedAnswer;
 use kmt_link::socket::{
     Asked, CALLS_MAX, Files, MESSAGE_MAX, PacketError, Packets, QUEUED_MAX, Request, Response, Told,
 };
@@ -27,7 +29,7 @@ pub(crate) fn serve(client: &Arc<Client>, lane: &Packets) {
                         PacketError::Malformed("the request cannot be decoded; both programs must have one version")
                     })?;
                     drop(bytes);
-                    match answer(client, asked, files)? {
+                    match answer(client, lane, asked, files)? {
                         Some(answered) => answered,
                         None => return Ok(()),
                     }
@@ -41,7 +43,7 @@ pub(crate) fn serve(client: &Arc<Client>, lane: &Packets) {
                 // The answer may name words and mappings whose messages the ended stream has dropped.
                 return Err(PacketError::Closed);
             }
-            let (pushed, pushes) = client.pushed(matches!(response, Response::Answer(_) | Response::Answers(_)));
+            let (pushed, pushes) = client.pushed(has_room_for_pushes(&response));
             let told = Told { pushed, pushes, response };
             let files: Vec<_> = file.iter().map(AsFd::as_fd).collect();
             lane.send(&encode(&told, Vec::new()), &files)
@@ -55,6 +57,11 @@ pub(crate) fn serve(client: &Arc<Client>, lane: &Packets) {
             }
         }
     }
+}
+
+/// Whether messages for the client may go with a response: those that its call has caused.
+fn has_room_for_pushes(response: &Response) -> bool {
+    matches!(response, Response::Answer(_) | Response::AnswerInOrder(..) | Response::Answers(_))
 }
 
 /// The daemon has discarded the call unread.
@@ -76,8 +83,8 @@ fn scarce(reason: String) -> Refusal {
     Refusal { status: NtStatus::NO_MEMORY, blame: Blame::Scarcity, reason: reason.into(), bytes_to_trim: 0 }
 }
 
-/// Makes a call of the process.
-fn make(client: &Client, call: Call) -> Result<Reply, Refusal> {
+/// Makes a call of the process. `waits` hears that the kernel has taken it and answers later.
+fn make(client: &Client, call: Call, waits: &dyn Fn()) -> OrderedAnswer {
     let name = call.name();
     let shows = call.shows_memory().then(|| call.clone());
     if matches!(call, Call::Queue(QueueCall::CreateDoorbell { .. })) {
@@ -86,12 +93,14 @@ fn make(client: &Client, call: Call) -> Result<Reply, Refusal> {
     if call.reaches_others() {
         client.reaches_others();
     }
-    let result = client.host.begin_call(client.process(), call).unwrap_or_else(|pending| {
+    let asleep = Cell::new(None);
+    let (result, order) = client.host.call_in_order(client.process(), call, &|| {
         // The client hears before the call sleeps.
         client.let_pushes_go();
-        let _asleep = client.sleeps();
-        client.host.finish_call(client.process(), pending)
+        waits();
+        asleep.set(Some(client.sleeps()));
     });
+    drop(asleep);
     match &result {
         Ok(reply) => {
             if let Err(reason) = client.lend_words(reply) {
@@ -101,18 +110,31 @@ fn make(client: &Client, call: Call) -> Result<Reply, Refusal> {
                     let _ = client.host.call(client.process(), undo);
                 }
                 client.log_refusal(name, &reason);
-                return Err(scarce(reason));
+                return (Err(scarce(reason)), order);
             }
         }
         Err(refusal) if refusal.blame == Blame::Quota => client.log_refusal(name, &refusal.reason),
         Err(_) => {}
     }
-    result
+    (result, order)
+}
+
+/// Makes a call, and tells the client its place in the kernel's order: a client that records calls, or makes recorded ones again.
+fn make_in_order(client: &Client, lane: &Packets, call: Call) -> Response {
+    let waits = || {
+        let (pushed, pushes) = client.pushed(false);
+        let told = Told { pushed, pushes, response: Response::Waits };
+        // A client that has gone hears no answer either: its lane ends with that.
+        let _ = lane.send(&encode(&told, Vec::new()), &[]);
+    };
+    let (result, order) = make(client, call, &waits);
+    Response::AnswerInOrder(result, order)
 }
 
 /// The response, and a descriptor that goes with it; `None`: a posted call has no response.
 fn answer(
     client: &Arc<Client>,
+    lane: &Packets,
     Asked { after, placed, lost, request }: Asked,
     files: Files,
 ) -> Result<Option<(Response, Option<OwnedFd>)>, PacketError> {
@@ -134,14 +156,17 @@ fn answer(
     }
     let (host, process) = (&client.host, client.process());
     let response = match request {
-        Request::Call(call) => Response::Answer(make(client, call)),
+        Request::Call(call) => Response::Answer(make(client, call, &|| {}).0),
+        Request::CallInOrder(call) => make_in_order(client, lane, call),
         Request::Calls(calls) if calls.len() > CALLS_MAX => {
             return Err(PacketError::Malformed("the request has more calls than it may"));
         }
-        Request::Calls(calls) => Response::Answers(calls.into_iter().map(|call| make(client, call)).collect()),
+        Request::Calls(calls) => {
+            Response::Answers(calls.into_iter().map(|call| make(client, call, &|| {}).0).collect())
+        }
         Request::Post(call) => {
             // A posted call's answer is not read.
-            let _ = make(client, call);
+            let _ = make(client, call, &|| {});
             client.let_pushes_go();
             client.posts.one_is_over();
             return Ok(None);

@@ -1,28 +1,42 @@
-//! Makes the calls of a recording in its order. Each recorded thread's calls are made on a thread of their own: one that waits for another
-//! thread's call is left waiting while that call is made.
+//! Makes the calls of a recording in the order in which its kernel took them. Each recorded thread's calls are made on a thread of their own.
+//!
+//! | in the recording, the call | the next one is made when |
+//! |---|---|
+//! | was answered in its turn | it has returned |
+//! | was taken, and answered later | the kernel has taken it; calls that were taken behind its answer wait until it has returned |
+//! | has no place in the kernel's order | it has returned, or a part of the patience is over ([`GRACE`]): it may wait for a call of another thread |
+//!
+//! So a thread that has the machine for itself runs no further ahead of the others than it did when it was recorded.
 
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use d3dkmt_c::{PlayError, Playback, Played, Value};
-use kmt_link::Link;
+use kmt_calls::Call;
+use kmt_link::{CallOrder, Link, Routed};
 use wddm_types::NtStatus;
 
 use super::names::Names;
 use super::recording::{RecordedCall, Recording};
 use crate::error::RunError;
 
-/// A call that has not returned for so long may wait for a call of another thread, which is then made.
-const GRACE: Duration = Duration::from_millis(100);
-/// How far ahead of a call that waits others are made.
+/// A call without a place in the kernel's order that has not returned for this part of the patience may wait for a call of another thread, which
+/// is then made.
+const GRACE: u32 = 100;
+/// How far ahead of such a call others are made.
 const AHEAD_MAX: usize = 4096;
 /// Between two looks at an event.
 const POLL: Duration = Duration::from_millis(1);
 /// The function by which a program looks at an event without waiting.
 const LOOK: &str = "OpenWddmWaitEvent";
+/// The functions that wait for a time at most, and its member: a wait that was not too long is none that ends early here.
+const TIMED: [&str; 2] = ["D3DKMTAcquireKeyedMutex", "D3DKMTAcquireKeyedMutex2"];
+const TIME: &str = "pTimeout";
 /// The functions that make and close what is a descriptor in the flavour of the Linux subsystem.
 const CREATE: &str = "OpenWddmCreateEvent";
 const CLOSE: &str = "OpenWddmCloseHandle";
@@ -57,22 +71,48 @@ struct Order {
     until_set: bool,
 }
 
-type Answer = (usize, Result<Played, PlayError>);
+/// What a thread tells of its call.
+enum News {
+    /// The kernel has taken it, and answers later.
+    Taken(usize),
+    /// It has returned.
+    Returned(usize, Result<Played, PlayError>),
+}
+
+/// A call that has not returned.
+struct Made {
+    call: usize,
+    since: Instant,
+    taken: bool,
+}
+
+thread_local! {
+    /// The call that this thread makes.
+    static CALL: Cell<Option<usize>> = const { Cell::new(None) };
+}
 
 /// Makes the calls until one has another status.
 ///
 /// # Errors
 /// [`RunError::Kernel`] when a mapped argument is none: a fault of this program.
 pub fn play(recording: &Recording, link: Arc<dyn Link>, patience: Duration) -> Result<Outcome, RunError> {
-    let (answers, answered) = channel();
+    let (tell, told) = channel();
+    let tells = tell.clone();
+    let link = Routed::new(link, move |link: &(dyn Link + 'static), call: Call| {
+        let taken = || {
+            // A player that has ended hears no more.
+            let _ = CALL.get().map(|call| tells.send(News::Taken(call)));
+        };
+        link.call_in_order(call, &taken).0
+    });
     let mut player = Player {
         recording,
-        playback: Arc::new(Playback::over(link)),
+        playback: Arc::new(Playback::over(Arc::new(link))),
         names: Names::default(),
         threads: HashMap::new(),
         waiting: HashMap::new(),
-        answers,
-        answered,
+        tell,
+        told,
         patience,
         outcome: Outcome { equal: 0, refused: 0, polls: 0, ended: Ended::Equal },
     };
@@ -85,17 +125,15 @@ struct Player<'recording> {
     playback: Arc<Playback>,
     names: Names,
     threads: HashMap<&'recording str, Sender<Order>>,
-    /// The calls that have not returned, by their threads, and since when.
-    waiting: HashMap<&'recording str, (usize, Instant)>,
-    answers: Sender<Answer>,
-    answered: Receiver<Answer>,
+    /// The calls that have not returned, by their threads.
+    waiting: HashMap<&'recording str, Made>,
+    tell: Sender<News>,
+    told: Receiver<News>,
     patience: Duration,
     outcome: Outcome,
 }
 
 impl<'recording> Player<'recording> {
-    /// Each step makes the first call that is left of a thread that waits for none: lines stand in the order in which calls returned, and
-    /// the call that ended another's waiting may stand behind it.
     fn play(&mut self) -> Result<(), RunError> {
         let looks = |call: &RecordedCall| call.function == LOOK && call.status == NtStatus::TIMEOUT;
         let recording = self.recording;
@@ -103,17 +141,64 @@ impl<'recording> Player<'recording> {
         left.retain(|nth| !looks(&recording.calls[*nth]));
         self.outcome.polls = recording.calls.len() - left.len();
         while self.is_under_way() && !(left.is_empty() && self.waiting.is_empty()) {
-            let free = |nth: &usize| !self.waiting.contains_key(&*recording.calls[*nth].thread);
-            match left.iter().rev().take(AHEAD_MAX).position(free) {
+            match left.iter().rev().take(self.ahead_max()).position(|nth| self.may_be_made(*nth)) {
                 Some(ahead) => {
                     let nth = left.remove(left.len() - 1 - ahead);
                     self.make(nth, &recording.calls[nth])?;
-                    self.hear(GRACE)?;
+                    self.settle(nth)?;
                 }
-                None => self.hear(self.patience)?,
+                None => self.hear_any()?,
             }
         }
         Ok(())
+    }
+
+    /// How many of the calls that are left are looked at: the next one, unless a call may wait for one that stands behind.
+    fn ahead_max(&self) -> usize {
+        let guesses = self.waiting.values().any(|made| self.recording.calls[made.call].order.is_none());
+        if guesses { AHEAD_MAX } else { 1 }
+    }
+
+    /// Its thread waits for no call, and each call that was answered before it was taken has returned.
+    fn may_be_made(&self, nth: usize) -> bool {
+        let call = &self.recording.calls[nth];
+        let was_answered = |made: &Made| {
+            let before = self.recording.calls[made.call].order.zip(call.order);
+            before.is_some_and(|(before, order)| before.answered < order.taken)
+        };
+        !self.waiting.contains_key(&*call.thread) && !self.waiting.values().any(was_answered)
+    }
+
+    /// Hears until the next call may be made after this one.
+    fn settle(&mut self, nth: usize) -> Result<(), RunError> {
+        let call = &self.recording.calls[nth];
+        let most = if call.order.is_some() { self.patience } else { self.patience / GRACE };
+        let begun = Instant::now();
+        while self.is_under_way()
+            && let Some(made) = self.waiting.get(&*call.thread)
+            && !(made.taken && call.order.is_some_and(CallOrder::waited))
+        {
+            match self.told.recv_timeout(most.saturating_sub(begun.elapsed())) {
+                Ok(news) => self.hear(news)?,
+                Err(_) if call.order.is_none() => return Ok(()),
+                Err(_) => self.outcome.ended = Ended::Waits { call: nth },
+            }
+        }
+        Ok(())
+    }
+
+    /// No call may be made: hears one thing.
+    fn hear_any(&mut self) -> Result<(), RunError> {
+        match self.told.recv_timeout(self.patience) {
+            Ok(news) => self.hear(news),
+            Err(_) => {
+                let oldest = self.waiting.values().min_by_key(|made| made.since);
+                // PANIC: calls are left, and only one that waits keeps the next from being made.
+                let call = oldest.expect("a call waits").call;
+                self.outcome.ended = Ended::Waits { call };
+                Ok(())
+            }
+        }
     }
 
     fn is_under_way(&self) -> bool {
@@ -131,17 +216,17 @@ impl<'recording> Player<'recording> {
             function: call.function,
             given: match is_none {
                 true => self.names.mapped_as_refused(&call.given),
-                false => self.names.mapped(&call.given),
+                false => without_time(call, self.names.mapped(&call.given)),
             },
             until_set: call.function == LOOK,
         };
         let orders = self.threads.entry(&call.thread).or_insert_with(|| {
             let (orders, ordered) = channel();
-            let (playback, answers, patience) = (Arc::clone(&self.playback), self.answers.clone(), self.patience);
-            thread::spawn(move || carry_out(&playback, &ordered, &answers, patience));
+            let (playback, tell, patience) = (Arc::clone(&self.playback), self.tell.clone(), self.patience);
+            thread::spawn(move || carry_out(&playback, &ordered, &tell, patience));
             orders
         });
-        self.waiting.insert(&call.thread, (nth, Instant::now()));
+        self.waiting.insert(&call.thread, Made { call: nth, since: Instant::now(), taken: false });
         // The thread lives as long as this end of its channel.
         orders.send(order).expect("the thread takes orders");
         Ok(())
@@ -170,20 +255,15 @@ impl<'recording> Player<'recording> {
         Ok(())
     }
 
-    /// Waits for one answer, for so long at most.
-    fn hear(&mut self, most: Duration) -> Result<(), RunError> {
-        match self.answered.recv_timeout(most) {
-            Ok((nth, answer)) => self.judge(nth, answer),
-            Err(RecvTimeoutError::Timeout) => {
-                let oldest = self.waiting.values().min_by_key(|(_, since)| *since).copied();
-                if let Some((call, since)) = oldest
-                    && since.elapsed() >= self.patience
-                {
-                    self.outcome.ended = Ended::Waits { call };
-                }
+    fn hear(&mut self, news: News) -> Result<(), RunError> {
+        match news {
+            News::Returned(nth, answer) => self.judge(nth, answer),
+            News::Taken(nth) => {
+                let made = self.waiting.get_mut(&*self.recording.calls[nth].thread);
+                // A thread tells its news in their order: this call has not returned.
+                made.expect("it waits").taken = true;
                 Ok(())
             }
-            Err(RecvTimeoutError::Disconnected) => unreachable!("this end has a sender of its own"),
         }
     }
 
@@ -214,6 +294,22 @@ fn is_same(recorded: NtStatus, now: NtStatus) -> bool {
     recorded == now || promises(recorded) && promises(now)
 }
 
+/// The arguments of a call that was recorded as a wait that did not take too long: on a slower machine it would, so it has no time here.
+fn without_time(call: &RecordedCall, given: Value) -> Value {
+    match given {
+        Value::Members(members)
+            if TIMED.contains(&call.function) && call.status.is_success() && call.status != NtStatus::TIMEOUT =>
+        {
+            let timeless = |(name, value): (Cow<'static, str>, Value)| match &*name {
+                TIME => (name, Value::Null),
+                _ => (name, value),
+            };
+            Value::Members(members.into_iter().map(timeless).collect())
+        }
+        given => given,
+    }
+}
+
 /// Arguments that the recording's check has found good, and that are none.
 fn unplayable(call: &RecordedCall, error: &PlayError) -> RunError {
     RunError::Kernel {
@@ -223,8 +319,9 @@ fn unplayable(call: &RecordedCall, error: &PlayError) -> RunError {
 }
 
 /// A thread: makes its calls one after the other. A look at an event that the recording found set is made until it is set here.
-fn carry_out(playback: &Playback, ordered: &Receiver<Order>, answers: &Sender<Answer>, patience: Duration) {
+fn carry_out(playback: &Playback, ordered: &Receiver<Order>, tell: &Sender<News>, patience: Duration) {
     for order in ordered {
+        CALL.set(Some(order.call));
         let begun = Instant::now();
         let mut answer = playback.call(order.function, &order.given);
         while order.until_set
@@ -235,7 +332,7 @@ fn carry_out(playback: &Playback, ordered: &Receiver<Order>, answers: &Sender<An
             answer = playback.call(order.function, &order.given);
         }
         // A player that has ended hears no more.
-        let _ = answers.send((order.call, answer));
+        let _ = tell.send(News::Returned(order.call, answer));
     }
 }
 

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use d3dkmt_c::{FLAVOUR, PlayError, Playback, TRACE_VERSION, Value, from_wsl};
+use kmt_link::CallOrder;
 use wddm_types::NtStatus;
 
+use super::order;
 use crate::error::RunError;
 
 /// The flavour of the Linux subsystem.
@@ -21,7 +23,7 @@ pub struct Recording {
     pub environment: BTreeMap<String, String>,
     /// Its events and NT handles are descriptors: the program makes and closes them without a call.
     pub has_descriptors: bool,
-    /// In the order in which they returned.
+    /// In the order in which their kernel took them; without that, in the order in which they returned.
     pub calls: Vec<RecordedCall>,
 }
 
@@ -31,6 +33,10 @@ pub struct RecordedCall {
     /// Counted from 1.
     pub line: usize,
     pub function: &'static str,
+    /// Which end of a call of its program it was.
+    pub number: Option<u64>,
+    /// Where its kernel took and answered it, where the recording says so.
+    pub order: Option<CallOrder>,
     pub thread: String,
     pub given: Value,
     pub answered: Value,
@@ -79,7 +85,9 @@ impl Recording {
             });
             parsed.map_err(|why| (line, why)).transpose()
         };
-        Ok(Recording { environment, has_descriptors, calls: lines.filter_map(call).collect::<Result<_, _>>()? })
+        let mut calls = lines.filter_map(call).collect::<Result<_, _>>()?;
+        order::by_kernel(&mut calls);
+        Ok(Recording { environment, has_descriptors, calls })
     }
 }
 
@@ -164,12 +172,30 @@ impl RecordedCall {
             line,
             // PANIC: the check has found it.
             function: known.expect("a function of the list").name,
+            number: value.member("number").and_then(count),
+            order: value.member("order").map(place).transpose()?,
             thread: text("thread")?,
             answered: member("out")?.clone(),
             given,
             status,
             lacks: (!lacks.is_empty()).then(|| lacks.join("; ")),
         })
+    }
+}
+
+fn count(value: &Value) -> Option<u64> {
+    value.number().and_then(|number| u64::try_from(number).ok())
+}
+
+/// Where a kernel took a call, and where it answered.
+fn place(value: &Value) -> Result<CallOrder, String> {
+    let numbers: Option<Vec<u64>> = match value {
+        Value::List(all) => all.iter().map(count).collect(),
+        _ => None,
+    };
+    match numbers.as_deref() {
+        Some(&[taken, answered]) if taken <= answered => Ok(CallOrder { taken, answered }),
+        _ => Err("\"order\" is no two numbers that rise".to_owned()),
     }
 }
 
@@ -210,6 +236,20 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_overlapped_stand_as_their_kernel_took_them() {
+        let line = |number: u64, order: &str| CLOSE.replace("\"number\":1", &format!("\"number\":{number}{order}"));
+        let numbers = |lines: &[String]| {
+            let read = Recording::read(&format!("{HEAD}\n{}\n", lines.join("\n"))).expect("good");
+            read.calls.iter().filter_map(|call| call.number).collect::<Vec<_>>()
+        };
+        // The call that waited was taken first; the one that its kernel did not take had ended behind the answer 6.
+        let lines =
+            [line(2, ",\"order\":[6,6]"), line(4, ",\"order\":[3,9]"), line(1, ",\"order\":[7,7]"), line(3, "")];
+        assert_eq!(numbers(&lines), [4, 2, 1, 3]);
+        assert_eq!(numbers(&[2, 4, 1, 3].map(|number| line(number, ""))), [1, 2, 3, 4]);
+    }
+
+    #[test]
     fn what_is_no_recording_is_refused_with_its_line() {
         let with = |line: &str| format!("{HEAD}\n{CLOSE}\n{line}\n");
         let cut = format!("{HEAD}\n{CLOSE}\n{}", &CLOSE[..40]);
@@ -224,6 +264,7 @@ mod tests {
             (with(&CLOSE.replace("CloseAdapter", "ShutAdapter")), 3, "no function has the name \"D3DKMTShutAdapter\""),
             (with(&CLOSE.replace("hAdapter", "hDevise")), 3, "D3DKMTCloseAdapter: hDevise: the structure has no such"),
             (with(&CLOSE.replace("0x00000000", "fine")), 3, "\"status\" is no status"),
+            (with(&CLOSE.replace("\"in\"", "\"order\":[9,8],\"in\"")), 3, "\"order\" is no two numbers"),
             (with(&CLOSE.replace("\"in\"", "\"inn\"")), 3, "\"in\" is missing"),
             (with(&CLOSE.replace("\"adapter 0x40000000\"", "1.5")), 3, "\"1.5\" is no number"),
         ] {

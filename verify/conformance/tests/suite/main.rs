@@ -10,6 +10,7 @@ mod lists;
 mod locks;
 mod notifications;
 mod offers;
+mod order;
 mod queues;
 mod several;
 mod submissions;

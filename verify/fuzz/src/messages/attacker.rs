@@ -82,6 +82,7 @@ impl Attacker {
         // A posted call has no answer, so the attacker does not wait for one. Now and then it claims that more were posted than were.
         let request = match request {
             Request::Call(call) if connection.spies.is_none() && self.dice.chance(10) => Request::Post(call),
+            Request::Call(call) if connection.spies.is_none() && self.dice.chance(10) => Request::CallInOrder(call),
             Request::Call(call) if connection.spies.is_none() && self.dice.chance(10) => {
                 Request::Calls(vec![call; self.dice.below(20) as usize])
             }
@@ -116,7 +117,11 @@ impl Attacker {
             self.connection = Some(connection);
             return Ok(());
         }
-        let Ok((answer, _)) = connection.calls.receive(1 << 20, 0) else { return Ok(()) };
+        let Ok((mut answer, _)) = connection.calls.receive(1 << 20, 0) else { return Ok(()) };
+        if let Ok(Told { response: Response::Waits, .. }) = decode(&answer) {
+            let Ok((later, _)) = connection.calls.receive(1 << 20, 0) else { return Ok(()) };
+            answer = later;
+        }
         report.answered += 1;
         if let (Some(spy), Request::Call(call)) = (&mut connection.spies, &asked.request)
             && let Ok(Told { response: Response::Answer(Ok(reply)), .. }) = decode(&answer)
