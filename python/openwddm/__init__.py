@@ -11,13 +11,14 @@ Records are plain dictionaries with the columns that docs/sweep.md explains. Not
 from ._native import InputError, KernelError, __version__
 from .picture import plot
 from .recorder import Recording, RecordingError, record
-from .runs import LeftOut, sweep, whatif
+from .runs import LeftOut, Lost, sweep, whatif
 from .snapshot import SnapshotError, from_snapshot
 
 __all__ = [
     "InputError",
     "KernelError",
     "LeftOut",
+    "Lost",
     "Recording",
     "RecordingError",
     "SnapshotError",

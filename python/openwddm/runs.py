@@ -18,6 +18,14 @@ Size: TypeAlias = "int | float | str"
 Record: TypeAlias = "dict[str, Any]"
 
 
+class Lost(_native.KernelError):
+    """An output of a sweep could not be written: the message names each. All else is there; the records are in ``records``."""
+
+    def __init__(self, message: str, records: list[Record]) -> None:
+        super().__init__(message)
+        self.records = records
+
+
 class LeftOut(UserWarning):
     """A memory size that is too small for a step: the sweep has no record of it."""
 
@@ -40,7 +48,7 @@ def whatif(
     Raises ``InputError`` for what cannot be run, a size that is too small included; ``KernelError`` when a run fails.
     """
     policies = None if policy is None else [policy]
-    rows, left_out = _run([string], vram, policies, processes, steps, adapter, link, None, time_limit, None, None, 0.95)
+    rows, left_out, _ = _run([string], vram, policies, processes, steps, adapter, link, None, time_limit, None, None, 0.95)
     for size in left_out:
         raise _native.InputError(f"vram={size['asked_bytes']}: {size['problem']}")
     return rows
@@ -66,13 +74,16 @@ def sweep(
     ``rows`` is a folder that keeps a Parquet file for each run, from which the same sweep goes on; ``page`` a file for the picture, with the
     memory that a share ``target`` of the ideal speed needs. Sizes that are too small for a step are left out with a warning.
 
-    Raises ``InputError`` for what cannot be run, ``KernelError`` when a run fails; rows that were finished stay in the folder.
+    Raises ``InputError`` for what cannot be run, ``KernelError`` when a run fails; rows that were finished stay in the folder. Where ``rows`` or
+    ``page`` finds no room, the sweep goes on to its end and raises ``Lost``, which has the records.
     """
     several = list(strings) if isinstance(strings, (list, tuple)) else [strings]
     names = [policies] if isinstance(policies, str) else list(policies or ())
-    found, left_out = _run(several, vram, names, processes, steps, adapter, link, jobs, time_limit, rows, page, target)
+    found, left_out, lost = _run(several, vram, names, processes, steps, adapter, link, jobs, time_limit, rows, page, target)
     for size in left_out:
         warnings.warn(f"{size['workload']} left out at {size['asked_bytes']} bytes: {size['problem']}", LeftOut, stacklevel=2)
+    if lost:
+        raise Lost("; ".join(lost), found)
     return found
 
 
@@ -89,7 +100,7 @@ def _run(
     rows: str | os.PathLike[str] | None,
     page: str | os.PathLike[str] | None,
     target: float,
-) -> tuple[list[Record], list[Record]]:
+) -> tuple[list[Record], list[Record], list[str]]:
     several = isinstance(vram, Iterable) and not isinstance(vram, (str, bytes))
     sizes = [_size(size) for size in (vram if several else [vram])]  # type: ignore[union-attr, arg-type]
     if not sizes:
@@ -112,7 +123,7 @@ def _run(
         target_millionths=round(target * 1_000_000),
     )
     found = json.loads(text)
-    return found["rows"], found["left_out"]
+    return found["rows"], found["left_out"], found["lost"]
 
 
 def _workload(step: Step) -> str | os.PathLike[str] | tuple[str, bytes]:

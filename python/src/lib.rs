@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use crate::error::{InputError, KernelError};
 use crate::request::Source;
 
-/// Replays workloads and gives the rows of all runs as JSON: `{"rows": […], "left_out": […]}`.
+/// Replays workloads and gives the rows of all runs as JSON: `{"rows": […], "left_out": […], "lost": […]}`; `lost` names what could not be written.
 #[pyfunction]
 #[pyo3(signature = (workloads, *, sizes, policies=None, processes=None, steps=None, adapter=None, link=None, jobs=None, time_limit=None, rows=None, page=None, target_millionths=950_000))]
 #[expect(clippy::too_many_arguments, reason = "the options of a sweep, each under its name")]
@@ -36,11 +36,13 @@ fn sweep(
     let request =
         request::Request { workloads, sizes, policies, processes, steps, adapter, link, jobs, time_limit, rows };
     let options = request.options()?;
+    // A place that takes no file is told before the runs.
+    let page = page.as_deref().map(request::page_at).transpose()?;
     let swept = patience::sweep(py, &options)?;
-    if let Some(page) = page {
-        request::write_page(&page, &swept, target_millionths)?;
-    }
-    let value = serde_json::json!({ "rows": swept.rows, "left_out": swept.unfit });
+    let unkept = swept.unkept.as_ref().map(|unkept| unkept.error.to_string());
+    let undrawn = page.and_then(|page| request::write_page(&page, &swept, target_millionths).err());
+    let lost: Vec<String> = unkept.into_iter().chain(undrawn.map(|error| error.to_string())).collect();
+    let value = serde_json::json!({ "rows": swept.rows, "left_out": swept.unfit, "lost": lost });
     Ok(value.to_string())
 }
 

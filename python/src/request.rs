@@ -92,16 +92,21 @@ impl Source {
     }
 }
 
-/// Writes the picture of a sweep: one file that needs nothing else.
+/// The place of the picture of a sweep.
 ///
 /// # Errors
-/// [`InputError`] for a place that takes no file, [`crate::error::KernelError`] when it has no room.
-pub fn write_page(path: &Path, swept: &Swept, target_millionths: u64) -> PyResult<()> {
-    let write = || -> Result<(), RunError> {
-        let found = knees(&swept.rows, target_millionths);
-        Output::check("page", path)?.write(|sink| sink.write_all(page(swept, &found, target_millionths).as_bytes()))
-    };
-    write().map_err(|error| exception(&error))
+/// [`InputError`] for one that takes no file.
+pub fn page_at(path: &Path) -> PyResult<Output> {
+    Output::check("page", path).map_err(|error| exception(&error))
+}
+
+/// Writes the picture: one file that needs nothing else.
+///
+/// # Errors
+/// [`RunError::Unwritten`] when it has no room.
+pub fn write_page(place: &Output, swept: &Swept, target_millionths: u64) -> Result<(), RunError> {
+    let found = knees(&swept.rows, target_millionths);
+    place.write(|sink| sink.write_all(page(swept, &found, target_millionths).as_bytes()))
 }
 
 fn policy(name: &str) -> PyResult<Policy> {

@@ -74,6 +74,15 @@ class Sweeps(unittest.TestCase):
             self.assertEqual(len([name for name in os.listdir(rows) if name.endswith(".parquet")]), len(first))
             self.assertEqual(openwddm.sweep(GPT, **asked), first)
 
+    def test_a_page_or_rows_without_room_lose_no_record(self):
+        asked = {"vram": [1 << 18, 1 << 20], "policies": "lru", "steps": 1, **NO_BOUND}
+        records = openwddm.sweep(tiny(), **asked)
+        # A device that is full, and a folder in which the operating system makes no files.
+        for place, name in (({"page": "/dev/full"}, "page"), ({"rows": "/proc/self/fdinfo"}, "rows")):
+            with self.assertRaisesRegex(openwddm.Lost, name) as caught:
+                openwddm.sweep(tiny(), **asked, **place)
+            self.assertEqual(caught.exception.records, records)
+
     def test_a_size_that_is_too_small_is_left_out_with_a_warning(self):
         with self.assertWarnsRegex(openwddm.LeftOut, "tiny left out at 65536 bytes"):
             records = openwddm.sweep(tiny(), vram=[1 << 16, 1 << 20], policies="lru", steps=1, **NO_BOUND)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bench::{BenchError, BenchOptions, BenchReport};
 use clap::Args;
 
-use crate::console::{self, Out};
+use crate::console::{Out, complain};
 use crate::error::RunError;
 use crate::output::Output;
 
@@ -49,8 +49,8 @@ pub struct BenchArguments {
 /// Measures this build against peers and limits of this machine, and prints the report.
 ///
 /// # Errors
-/// [`RunError::File`] for an old report that is none and for a page that cannot be written, before anything is measured;
-/// [`RunError::Kernel`] when a measurement fails or a count that must be zero is not, [`RunError::Output`] when the report goes nowhere.
+/// [`RunError::File`] for an old report that is none and for a page that has no place, before anything is measured; [`RunError::Kernel`] when
+/// a measurement fails or a count that must be zero is not.
 pub fn measure(arguments: BenchArguments, out: &mut Out) -> Result<(), RunError> {
     let BenchArguments { smoke, only, json, compare, page, part } = arguments;
     if !part.is_empty() {
@@ -60,19 +60,19 @@ pub fn measure(arguments: BenchArguments, out: &mut Out) -> Result<(), RunError>
     let page = page.map(|path| Output::check("--page", &path)).transpose()?;
     let options = BenchOptions { smoke, only, program: std::env::current_exe().ok(), ..BenchOptions::default() };
     let measured = if json { bench::run(&options, &mut io::sink()) } else { bench::run(&options, out) };
-    let report = measured.map_err(|error| told(error, out))?;
+    let report = measured.map_err(unmeasured)?;
     if let Some(page) = page {
-        page.write(|file| file.write_all(bench::page(&report, old.as_ref()).as_bytes()))?;
+        out.file(&page, |file| file.write_all(bench::page(&report, old.as_ref()).as_bytes()));
     }
     let changes = old.map_or(String::new(), |old| format!("\n{}", bench::comparison(&report, &old)));
     match json {
         true => {
-            out.print(&bench::to_json(&report))?;
+            out.print(&bench::to_json(&report));
             if !changes.is_empty() {
-                console::complain(&changes);
+                complain(&changes);
             }
         }
-        false => out.print(&(report.table() + &changes))?,
+        false => out.print(&(report.table() + &changes)),
     }
     report.broken().map_or(Ok(()), |broken| Err(unmeasured(broken)))
 }
@@ -96,20 +96,9 @@ fn older(path: &Path) -> Result<BenchReport, RunError> {
 /// `openwddm fences`.
 ///
 /// # Errors
-/// [`RunError::Kernel`] when the table could not be measured, [`RunError::Output`] when it could not be written.
+/// [`RunError::Kernel`] when the table could not be measured.
 pub fn fence_paths(smoke: bool, out: &mut Out) -> Result<(), RunError> {
-    let measured = bench::fence_paths(smoke, out);
-    measured.map_err(|error| told(error, out))?;
-    out.print("")
-}
-
-/// A failure of the output is the command's; any other is the measure's.
-fn told(error: BenchError, out: &Out) -> RunError {
-    match error {
-        // Parts of a measure are written to, too, and end otherwise.
-        BenchError::Output(error) if out.has_failed() => console::unwritten(&error),
-        error => unmeasured(error),
-    }
+    bench::fence_paths(smoke, out).map_err(unmeasured)
 }
 
 fn unmeasured(error: BenchError) -> RunError {

@@ -20,7 +20,7 @@ use wddm_types::NtStatus;
 use crate::arguments::Policy;
 use crate::connected::own_events::{Kept, merged};
 use crate::connected::seen::{ProcessSeen, RunSeen, Seen};
-use crate::console;
+use crate::console::Out;
 use crate::error::RunError;
 use crate::imported::Imported;
 use crate::interruption::INTERRUPTED;
@@ -32,7 +32,7 @@ use crate::run_command::Outputs;
 use terminal_text::printable;
 use terminal_text::units;
 
-/// Runs the workloads at the same time. Returns the text to print, and the exit code.
+/// Runs the workloads at the same time, writes and prints; returns the exit code.
 ///
 /// # Errors
 /// [`RunError::Argument`] when no daemon listens, when a workload is to have what only the daemon gives, or needs more than it gives,
@@ -43,7 +43,8 @@ pub fn run(
     socket: &Path,
     progress: &Progress,
     cancel: &AtomicBool,
-) -> Result<(String, u8), RunError> {
+    out: &mut Out,
+) -> Result<u8, RunError> {
     let stage = stage_of(options)?;
     judge_policy(options.policy)?;
     let outputs = Outputs::check(options)?;
@@ -79,7 +80,7 @@ pub fn run(
         let (events, lost) = merged(kept);
         let keeps_demotions = options.demotions.is_some();
         let outcome = client::outcome(events, lost, keeps_demotions, known, code == INTERRUPTED);
-        outputs.write_recordings(&outcome)?;
+        outputs.write_recordings(&outcome, out);
         if lost > 0 {
             // Writing to a string does not fail.
             let _ = writeln!(text, "the files lack {lost} events for which there was no room");
@@ -92,13 +93,9 @@ pub fn run(
         seed: options.seed,
         processes: driven.into_iter().map(|played| played.seen).collect(),
     };
-    outputs.write_numbers(&seen)?;
-    if outputs.take_standard_output() {
-        // The reader of the file wants nothing between.
-        console::complain(&text);
-        return Ok((String::new(), code));
-    }
-    Ok((text, code))
+    outputs.write_numbers(&seen, out);
+    outputs.tell(&text, out);
+    Ok(code)
 }
 
 /// Runs the workloads, each on its link and its thread.

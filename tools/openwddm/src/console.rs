@@ -1,19 +1,21 @@
-//! The streams of this program: all output, errors and logs of all commands go through this module, and through nothing else.
+//! What commands give: all output, files, errors and logs of all commands go through this module, and through nothing else.
 //!
 //! # The law of this boundary
 //! - Nothing that a terminal would obey gets through ([`printable::text`]); the two exceptions have their own control sequences, the
 //!   bar of `progress` and the page of `top`, and clean what they put between.
 //! - A reader that has gone has seen enough: standard output swallows what follows, and the command ends as if all had been read.
-//! - Any other failure of standard output, such as a full disk, is an error of the command.
+//! - An output that cannot be written, such as a file on a full disk or standard output itself, stops nothing: all others are still written and
+//!   printed. The command ends with 1 then, and the error stream names each output that is lost ([`Out::end`]).
 //! - A failure of the error stream has no effect: there is no stream left on which to report it.
 //!
-//! It is no file: those are `output`'s. Called by `entry` and by the commands, which it hands an [`Out`].
+//! `output` judges places for files and writes one. Called by `entry` and by the commands, which it hands an [`Out`].
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use rustix::io::Errno;
 
 use crate::error::RunError;
+use crate::output::Output;
 use terminal_text::printable;
 
 /// Standard output as a pipe to another process of this program, which reads bytes there and no person anything.
@@ -21,13 +23,13 @@ pub fn pipe() -> impl Write + Send {
     io::stdout()
 }
 
-/// Where a command prints. Each write is whole text.
+/// Where the results of a command go: text that it prints, in writes of whole text, and files.
 pub struct Out {
     sink: Box<dyn Write>,
     terminal: bool,
-    /// The reader has gone.
+    /// The reader has gone, or text got lost: nothing more is printed.
     unread: bool,
-    failed: bool,
+    lost: Vec<RunError>,
 }
 
 impl Out {
@@ -38,70 +40,61 @@ impl Out {
 
     /// Output into `sink`.
     pub fn new(sink: Box<dyn Write>, terminal: bool) -> Out {
-        Out { sink, terminal, unread: false, failed: false }
+        Out { sink, terminal, unread: false, lost: Vec::new() }
     }
 
-    /// Prints text; when this returns it has been written.
-    ///
-    /// # Errors
-    /// [`RunError::Output`].
-    pub fn print(&mut self, text: &str) -> Result<(), RunError> {
-        self.write_all(text.as_bytes()).and_then(|()| self.flush()).map_err(|error| unwritten(&error))
+    /// Prints text; when this returns it has been written, or is lost.
+    pub fn print(&mut self, text: &str) {
+        self.put(printable::text(text).as_bytes());
+    }
+
+    /// Writes a file. Returns whether it is written; one that is not is lost.
+    pub fn file(&mut self, output: &Output, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> bool {
+        output.write(content).map_err(|error| self.lose(error)).is_ok()
+    }
+
+    /// An output got lost elsewhere.
+    pub fn lose(&mut self, error: RunError) {
+        self.lost.push(error);
+    }
+
+    /// What got lost: the command has ended.
+    pub fn end(self) -> Vec<RunError> {
+        self.lost
     }
 
     /// Prints the help of the command line's parser, with colours where the terminal shows them.
-    ///
-    /// # Errors
-    /// [`RunError::Output`].
-    pub fn print_help(&mut self, help: &clap::builder::StyledStr) -> Result<(), RunError> {
+    pub fn print_help(&mut self, help: &clap::builder::StyledStr) {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let text = if self.terminal && !plain { help.ansi().to_string() } else { help.to_string() };
         // It is this program's own text.
-        let written = self.sink.write_all(text.as_bytes()).and_then(|()| self.sink.flush());
-        self.judge(written, ()).map_err(|error| unwritten(&error))
+        self.put(text.as_bytes());
     }
 
-    /// Whether something that was printed got lost.
-    pub fn has_failed(&self) -> bool {
-        self.failed
-    }
-
-    fn judge<T>(&mut self, done: io::Result<T>, otherwise: T) -> io::Result<T> {
-        done.or_else(|error| {
-            // A terminal that was hung up answers with an error of the device.
-            let hung_up = self.terminal && error.raw_os_error() == Some(Errno::IO.raw_os_error());
-            if error.kind() == ErrorKind::BrokenPipe || hung_up {
-                self.unread = true;
-                return Ok(otherwise);
-            }
-            self.failed |= error.kind() != ErrorKind::Interrupted;
-            Err(error)
-        })
+    fn put(&mut self, bytes: &[u8]) {
+        if self.unread {
+            return;
+        }
+        let Err(error) = self.sink.write_all(bytes).and_then(|()| self.sink.flush()) else { return };
+        self.unread = true;
+        // A terminal that was hung up answers with an error of the device.
+        let hung_up = self.terminal && error.raw_os_error() == Some(Errno::IO.raw_os_error());
+        if error.kind() != ErrorKind::BrokenPipe && !hung_up {
+            self.lose(RunError::Output { problem: error.to_string() });
+        }
     }
 }
 
+/// As [`Out::print`]: it never fails.
 impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if !self.unread {
-            let text = String::from_utf8_lossy(bytes);
-            let written = self.sink.write_all(printable::text(&text).as_bytes());
-            self.judge(written, ())?;
-        }
+        self.print(&String::from_utf8_lossy(bytes));
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if self.unread {
-            return Ok(());
-        }
-        let flushed = self.sink.flush();
-        self.judge(flushed, ())
+        Ok(())
     }
-}
-
-/// Standard output did not take what was printed.
-pub fn unwritten(error: &io::Error) -> RunError {
-    RunError::Output { problem: error.to_string() }
 }
 
 /// Prints text on the error stream.
@@ -155,19 +148,38 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_has_gone_ends_nothing_and_a_full_disk_does() {
+    fn a_reader_that_has_gone_loses_nothing_and_a_full_disk_does() {
         for (kind, ends) in [(ErrorKind::BrokenPipe, false), (ErrorKind::StorageFull, true)] {
             let mut out = Out::new(Box::new(Sink(Rc::default(), Some(kind))), false);
-            assert_eq!((out.print("a").is_err(), out.has_failed()), (ends, ends), "{kind:?}");
-            assert_eq!(out.print("b").is_err(), ends, "{kind:?}");
+            out.print("a");
+            out.print("b");
+            assert_eq!(out.end().len(), usize::from(ends), "{kind:?}: it is told once");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_named_and_all_else_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (seen, whole) = (Rc::new(RefCell::new(Vec::new())), folder.path().join("whole"));
+        let mut out = Out::new(Box::new(Sink(Rc::clone(&seen), None)), false);
+        let mut file = |role, path: &std::path::Path| {
+            let output = Output::check(role, path).expect("a good place");
+            out.file(&output, |sink| sink.write_all(b"all of it"))
+        };
+        assert!(!file("--json", "/dev/full".as_ref()) && file("--report", &whole));
+        assert!(!file("--trace", "/dev/full".as_ref()));
+        out.print("the table");
+        assert_eq!(std::fs::read(whole).expect("a file"), b"all of it");
+        assert_eq!(*seen.borrow(), b"the table");
+        let lost: Vec<String> = out.end().iter().map(ToString::to_string).collect();
+        assert!(lost.len() == 2 && lost[0].contains("--json") && lost[1].contains("--trace"), "{lost:?}");
     }
 
     #[test]
     fn nothing_that_a_terminal_obeys_gets_through() {
         let seen = Rc::new(RefCell::new(Vec::new()));
         let mut out = Out::new(Box::new(Sink(Rc::clone(&seen), None)), false);
-        out.print("model \x1b[2J\n").expect("it is written");
+        out.print("model \x1b[2J\n");
         writeln!(out, "\u{9b}0m").expect("it is written");
         assert_eq!(String::from_utf8_lossy(&seen.borrow()), "model \\u001b[2J\n\\u009b0m\n");
     }

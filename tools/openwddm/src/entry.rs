@@ -12,7 +12,7 @@ use crate::bound_command::bound;
 use crate::connected;
 use crate::console::{Out, complain};
 use crate::error::RunError;
-use crate::interruption;
+use crate::interruption::{self, INTERRUPTED};
 use crate::pages;
 use crate::present;
 use crate::progress::Progress;
@@ -29,14 +29,20 @@ pub fn enter() -> ExitCode {
     let mut out = Out::standard();
     let done = match Arguments::try_parse() {
         Ok(arguments) => command(arguments.command, &mut out),
-        Err(said) => parsed_no_further(&said, &mut out),
+        Err(said) => Ok(parsed_no_further(&said, &mut out)),
     };
-    match done {
-        Ok(code) => ExitCode::from(interruption::exit_code(code)),
-        Err(error) => {
-            complain(&format!("error: {error}\n"));
-            ExitCode::from(error.exit_code())
-        }
+    let (code, error) = match done {
+        Ok(code) => (code, None),
+        Err(error) => (error.exit_code(), Some(error)),
+    };
+    let lost = out.end();
+    for error in error.iter().chain(&lost) {
+        complain(&format!("error: {error}\n"));
+    }
+    match code {
+        // An output that got lost fails a command that has not failed by itself.
+        0 | INTERRUPTED if !lost.is_empty() => ExitCode::FAILURE,
+        code => ExitCode::from(interruption::exit_code(code)),
     }
 }
 
@@ -51,7 +57,7 @@ fn command(command: Option<Command>, out: &mut Out) -> Result<u8, RunError> {
             Some(socket) => run_there(&run.options()?, &socket, out),
         },
         Some(Command::Bound(arguments)) => {
-            out.print(&bound(&arguments)?)?;
+            out.print(&bound(&arguments)?);
             Ok(0)
         }
         Some(Command::Sweep(arguments)) => {
@@ -65,36 +71,39 @@ fn command(command: Option<Command>, out: &mut Out) -> Result<u8, RunError> {
                 Some(profile) if asked.toml => described(profile)?,
                 profile => adapters(profile.as_deref(), asked.json)?,
             };
-            out.print(&text)?;
+            out.print(&text);
             Ok(0)
         }
         Some(Command::Faults(faults)) => {
-            out.print(&faults.text())?;
+            out.print(&faults.text());
             Ok(0)
         }
         Some(Command::ReplayCalls(arguments)) => replay_calls(&arguments, out),
         Some(Command::Fences(fences)) => bench_command::fence_paths(fences.smoke, out).map(|()| 0),
         Some(Command::Present(wanted)) => {
-            let shown = present::present(&wanted.options()?)?;
-            out.print(&shown.text())?;
+            let shown = present::present(&wanted.options()?, out)?;
+            out.print(&shown.text());
             // Pictures that were torn although the drawings said what they write are a fault.
             Ok(u8::from(!shown.is_as_promised()))
         }
         Some(Command::Man(asked)) => pages::manual(&asked, out).map(|()| 0),
-        Some(Command::Completions(asked)) => pages::completions(&asked, out).map(|()| 0),
+        Some(Command::Completions(asked)) => {
+            pages::completions(&asked, out);
+            Ok(0)
+        }
         Some(Command::Bench(bench)) => bench_command::measure(bench, out).map(|()| 0),
     }
 }
 
 /// Prints the parser's result: the help, or the fault in the arguments.
-fn parsed_no_further(said: &clap::Error, out: &mut Out) -> Result<u8, RunError> {
+fn parsed_no_further(said: &clap::Error, out: &mut Out) -> u8 {
     if said.use_stderr() {
         complain(&said.render().to_string());
     } else {
-        out.print_help(&said.render())?;
+        out.print_help(&said.render());
     }
     // CAST: 0 or 2.
-    Ok(said.exit_code() as u8)
+    said.exit_code() as u8
 }
 
 fn run_here(options: &run::RunOptions, out: &mut Out) -> Result<u8, RunError> {
@@ -102,7 +111,5 @@ fn run_here(options: &run::RunOptions, out: &mut Out) -> Result<u8, RunError> {
 }
 
 fn run_there(options: &run::RunOptions, socket: &Path, out: &mut Out) -> Result<u8, RunError> {
-    let (text, code) = connected::run(options, socket, &Progress::on_stderr(), &interruption::flag())?;
-    out.print(&text)?;
-    Ok(code)
+    connected::run(options, socket, &Progress::on_stderr(), &interruption::flag(), out)
 }

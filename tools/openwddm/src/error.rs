@@ -9,7 +9,7 @@ use thiserror::Error;
 use terminal_text::printable::{line, paragraph, path as shown};
 
 /// Why a command ended without its result.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 pub enum RunError {
     /// An argument, alone or together with another, asks for what cannot be.
     #[error("{}: {}\n  what to do: {}", line(argument), paragraph(problem), paragraph(remedy))]

@@ -3,12 +3,17 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
+use clap_mangen::Man;
 
 use crate::arguments::Arguments;
 use crate::console::Out;
 use crate::error::RunError;
+use crate::output::Output;
+
+/// What the folder is called in messages.
+const ROLE: &str = "--folder";
 
 /// Arguments of `man`.
 #[derive(Debug, Args)]
@@ -29,29 +34,43 @@ pub struct CompletionsArguments {
 /// Prints the page of the program, or writes all pages.
 ///
 /// # Errors
-/// A folder that cannot be made or written; [`RunError::Output`].
+/// A folder that cannot be made or written.
 pub fn manual(arguments: &ManArguments, out: &mut Out) -> Result<(), RunError> {
     let command = Arguments::command();
     let Some(folder) = &arguments.folder else {
         let mut page = Vec::new();
-        clap_mangen::Man::new(command).render(&mut page).expect("memory takes everything");
-        return out.print(&String::from_utf8(page).expect("the descriptions are text"));
+        Man::new(command).render(&mut page).expect("memory takes everything");
+        out.print(&String::from_utf8(page).expect("the descriptions are text"));
+        return Ok(());
     };
-    let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(command, folder));
-    written.map_err(|error| RunError::File {
-        role: "--folder".to_owned(),
+    std::fs::create_dir_all(folder).map_err(|error| RunError::File {
+        role: ROLE.to_owned(),
         path: folder.clone(),
-        problem: format!("the pages cannot be written: {error}"),
+        problem: format!("the folder cannot be made: {error}"),
         remedy: "name a folder that can be made and written".to_owned(),
-    })
+    })?;
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    // All places are judged before the first page is written.
+    let pages = pages(&command).into_iter().map(|page| {
+        let output = Output::check(ROLE, &folder.join(page.get_filename()))?;
+        Ok((page, output))
+    });
+    for (page, output) in pages.collect::<Result<Vec<_>, RunError>>()? {
+        out.file(&output, |sink| page.render(sink));
+    }
+    Ok(())
+}
+
+/// The pages of a command and of the commands below it.
+fn pages(command: &Command) -> Vec<Man> {
+    let below = command.get_subcommands().filter(|below| !below.is_hide_set()).flat_map(pages);
+    below.chain([Man::new(command.clone())]).collect()
 }
 
 /// Prints what a shell reads to complete the words of a command line.
-///
-/// # Errors
-/// [`RunError::Output`].
-pub fn completions(arguments: &CompletionsArguments, out: &mut Out) -> Result<(), RunError> {
+pub fn completions(arguments: &CompletionsArguments, out: &mut Out) {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut Arguments::command(), "openwddm", &mut text);
-    out.print(&String::from_utf8(text).expect("the descriptions are text"))
+    out.print(&String::from_utf8(text).expect("the descriptions are text"));
 }

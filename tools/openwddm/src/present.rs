@@ -20,6 +20,7 @@ use softgpu_umd::{Gpu, Lane, Stage, Surface, UmdError};
 use wddm_types::{NodeId, VidPnSourceId};
 
 use crate::adapters;
+use crate::console::Out;
 use crate::error::RunError;
 use counts::Counter;
 pub use counts::Counts;
@@ -125,11 +126,11 @@ impl Shown {
     }
 }
 
-/// Draws the pictures, flips them, and watches the display.
+/// Draws the pictures, flips them, watches the display, and writes what it has shown.
 ///
 /// # Errors
 /// An adapter that is unknown or has no display; a folder that cannot be written to; a kernel that fails.
-pub fn present(options: &PresentOptions) -> Result<Shown, RunError> {
+pub fn present(options: &PresentOptions, out: &mut Out) -> Result<Shown, RunError> {
     let mut profile = match &options.adapter {
         None => PROFILES[0],
         Some(name) => *adapters::asked("--adapter", name)?,
@@ -161,7 +162,7 @@ pub fn present(options: &PresentOptions) -> Result<Shown, RunError> {
         None
     };
     let (frames, torn, kept) = screen.end();
-    let pictures = folder.map_or(Ok(0), |folder| folder.write(&kept))?;
+    let pictures = folder.map_or(0, |folder| folder.write(&kept, out));
     let (adapter, refresh_ns) = (profile.name, profile.displays.period_ns);
     Ok(Shown { options: options.clone(), adapter, refresh_ns, counts, kept_by_kernel, frames, torn, pictures })
 }

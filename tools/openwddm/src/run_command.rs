@@ -1,10 +1,11 @@
 //! The command `run`: judges the outputs, runs the workload, writes and prints the outcome.
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::console;
+use serde::Serialize;
+
+use crate::console::{self, Out};
 use crate::error::RunError;
 use crate::interruption::INTERRUPTED;
 use crate::outcome::{INCOMPLETE, Outcome};
@@ -33,26 +34,14 @@ pub fn prepare_default_folder() -> Result<(), RunError> {
 /// Runs and writes; returns the exit code.
 ///
 /// # Errors
-/// [`RunError`]: input, output and the run itself.
-pub fn run(
-    options: &RunOptions,
-    progress: &Progress,
-    cancel: &AtomicBool,
-    sink: &mut dyn Write,
-) -> Result<u8, RunError> {
+/// [`RunError`]: input, places for files, and the run itself.
+pub fn run(options: &RunOptions, progress: &Progress, cancel: &AtomicBool, out: &mut Out) -> Result<u8, RunError> {
     let outputs = Outputs::check(options)?;
     let outcome = run::execute(options, progress, cancel);
     progress.finish();
     let outcome = outcome?;
-    outputs.write(&outcome)?;
-    let table = table::table(&outcome, &outputs.files());
-    if outputs.take_standard_output() {
-        // The reader of the numbers wants nothing between them.
-        console::complain(&table);
-    } else {
-        let told = sink.write_all(table.as_bytes()).and_then(|()| sink.flush());
-        told.map_err(|error| console::unwritten(&error))?;
-    }
+    let written = outputs.write(&outcome, out);
+    outputs.tell(&table::table(&outcome, &written), out);
     Ok(exit_code(&outcome))
 }
 
@@ -105,59 +94,56 @@ impl Outputs {
         [&self.trace, &self.report, &self.json, &self.demotions].into_iter().flatten()
     }
 
-    fn write(&self, outcome: &Outcome) -> Result<(), RunError> {
-        self.write_numbers(&outcome.summary)?;
-        self.write_recordings(outcome)
+    /// Writes all that are wanted; returns those that are written.
+    fn write(&self, outcome: &Outcome, out: &mut Out) -> Vec<(&'static str, &Path)> {
+        let numbers = self.write_numbers(&outcome.summary, out);
+        self.write_recordings(outcome, out).into_iter().chain(numbers).collect()
     }
 
-    /// Whether a reader of standard output wants nothing between what one of the files has.
-    pub(crate) fn take_standard_output(&self) -> bool {
-        self.all().any(Output::is_standard_output)
+    /// Prints the text beside the files: elsewhere if one of them has standard output, whose reader wants nothing between.
+    pub(crate) fn tell(&self, text: &str, out: &mut Out) {
+        match self.all().any(Output::is_standard_output) {
+            true => console::complain(text),
+            false => out.print(text),
+        }
     }
 
     /// Writes the numbers, if they are wanted.
-    ///
-    /// # Errors
-    /// [`RunError::File`]: they cannot be written.
-    pub(crate) fn write_numbers(&self, numbers: &impl serde::Serialize) -> Result<(), RunError> {
-        let Some(json) = &self.json else { return Ok(()) };
-        json.write(|sink| {
+    pub(crate) fn write_numbers(&self, numbers: &impl Serialize, out: &mut Out) -> Option<(&'static str, &Path)> {
+        let json = self.json.as_ref()?;
+        let written = out.file(json, |sink| {
             serde_json::to_writer_pretty(&mut *sink, numbers)?;
             sink.write_all(b"\n")
-        })
+        });
+        written.then_some(("numbers", json.path()))
     }
 
-    /// Writes the list of moves, the trace and the report: those that are wanted.
-    ///
-    /// # Errors
-    /// [`RunError::File`]: one cannot be written.
-    pub(crate) fn write_recordings(&self, outcome: &Outcome) -> Result<(), RunError> {
+    /// Writes the list of moves, the trace and the report: those that are wanted. Returns those that are written.
+    pub(crate) fn write_recordings(&self, outcome: &Outcome, out: &mut Out) -> Vec<(&'static str, &Path)> {
+        let mut files = Vec::new();
         if let Some(demotions) = &self.demotions {
-            demotions.write(|sink| {
+            let written = out.file(demotions, |sink| {
                 for demotion in outcome.recordings.iter().flat_map(|recording| &recording.demotions) {
                     serde_json::to_writer(&mut *sink, demotion)?;
                     sink.write_all(b"\n")?;
                 }
                 Ok(())
-            })?;
+            });
+            files.extend(written.then_some(("demotions", demotions.path())));
         }
         if self.trace.is_none() && self.report.is_none() {
-            return Ok(());
+            return files;
         }
         let timelines = Timeline::of_all(outcome);
         if let Some(trace) = &self.trace {
-            trace.write(|sink| perfetto::write(&timelines, sink))?;
+            let written = out.file(trace, |sink| perfetto::write(&timelines, sink));
+            files.extend(written.then_some(("trace", trace.path())));
         }
         if let Some(report) = &self.report {
-            report.write(|sink| sink.write_all(report::page(outcome, &timelines).as_bytes()))?;
+            let written = out.file(report, |sink| sink.write_all(report::page(outcome, &timelines).as_bytes()));
+            files.extend(written.then_some(("report", report.path())));
         }
-        Ok(())
-    }
-
-    fn files(&self) -> Vec<(&'static str, &Path)> {
-        let named =
-            [("trace", &self.trace), ("report", &self.report), ("numbers", &self.json), ("demotions", &self.demotions)];
-        named.into_iter().filter_map(|(name, output)| output.as_ref().map(|output| (name, output.path()))).collect()
+        files
     }
 }
 
@@ -180,8 +166,9 @@ mod tests {
         let options = RunOptions { trace: at("t"), report: at("r.html"), json: at("j"), ..default_run() };
         let outputs = Outputs::check(&options).unwrap();
         let outcome = crate::synthetic::outcome(2, 30);
-        outputs.write(&outcome).unwrap();
-        assert_eq!(outputs.files().len(), 3);
+        let mut out = Out::new(Box::new(std::io::sink()), false);
+        assert_eq!(outputs.write(&outcome, &mut out).len(), 3);
+        assert!(out.end().is_empty());
         let json: serde_json::Value = serde_json::from_slice(&fs::read(folder.path().join("j")).unwrap()).unwrap();
         assert_eq!(json["ops"], 60);
         assert!(fs::read_to_string(folder.path().join("r.html")).unwrap().starts_with("<!doctype html>"));

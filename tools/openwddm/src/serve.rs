@@ -94,11 +94,13 @@ pub struct ServeArguments {
 pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> {
     let began = Instant::now();
     if arguments.write_config {
-        return out.print(config::DEFAULT).map(|()| 0);
+        out.print(config::DEFAULT);
+        return Ok(0);
     }
     let config = said(arguments)?;
     if arguments.check_config {
-        return out.print(&check(arguments, &config)?).map(|()| 0);
+        out.print(&check(arguments, &config)?);
+        return Ok(0);
     }
     // Before any other file is opened: a descriptor that the service manager handed over is known by its number.
     let handed = Socket::handed_over().map_err(unserved)?;

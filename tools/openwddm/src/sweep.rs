@@ -52,7 +52,7 @@ pub use sizes::Sizes;
 pub use table::table;
 
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
@@ -136,6 +136,8 @@ pub struct Swept {
     pub made: usize,
     /// Runs of the whole sweep without a row: of other shards, or those that an interruption left.
     pub missing: usize,
+    /// The folder did not take rows, which are in the result alone.
+    pub unkept: Option<Unkept>,
     /// The caller ended it early; all other fields are those reached until then.
     pub interrupted: bool,
 }
@@ -155,6 +157,27 @@ pub struct Unfit {
     pub problem: String,
 }
 
+/// Rows that the folder did not take.
+#[derive(Clone, Debug)]
+pub struct Unkept {
+    /// How many.
+    pub rows: usize,
+    /// The folder, and why it did not take the first of them.
+    pub error: RunError,
+}
+
+impl Unkept {
+    fn of(folder: &Path, rows: usize, first: RunError) -> Unkept {
+        let problem = match first {
+            RunError::File { problem, .. } | RunError::Unwritten { problem, .. } => problem,
+            other => other.to_string(),
+        };
+        let problem = format!("{rows} rows, of the first: {problem}");
+        let (role, path) = ("rows".to_owned(), folder.to_owned());
+        Unkept { rows, error: RunError::Unwritten { role, path, problem } }
+    }
+}
+
 /// Makes the runs that have no row yet, until their end or until `cancel` is set, and gives all rows.
 ///
 /// Each run is one of virtual time, so its row is the same in every sweep and on every machine. A row is in the folder before the next
@@ -171,7 +194,7 @@ pub fn sweep(options: &SweepOptions, progress: &Progress, cancel: &AtomicBool) -
     kept::verify(&plan, &rows, cancel)?;
     let mine = |at: &usize| rows[*at].is_none() && options.shard.is_none_or(|shard| shard.has(*at));
     let open: Vec<usize> = (0..rows.len()).filter(mine).collect();
-    let Made { rows: made, unfit } = pool::run(&plan, &open, kept.as_ref(), (options.jobs, progress), cancel)?;
+    let Made { rows: made, unfit, unkept } = pool::run(&plan, &open, kept.as_ref(), (options.jobs, progress), cancel)?;
     let count = made.len();
     made.into_iter().for_each(|(at, row)| rows[at] = Some(row));
     let missing = rows.iter().filter(|row| row.is_none()).count() - unfit.len();
@@ -185,6 +208,9 @@ pub fn sweep(options: &SweepOptions, progress: &Progress, cancel: &AtomicBool) -
             problem: format!("no size of the sweep fits {}: {}", largest.workload, largest.problem),
             remedy: "give larger sizes".to_owned(),
         }),
-        _ => Ok(Swept { rows, imports, unfit, found, made: count, missing, interrupted }),
+        _ => {
+            let unkept = kept.zip(unkept).map(|(kept, (rows, error))| Unkept::of(kept.folder(), rows, error));
+            Ok(Swept { rows, imports, unfit, found, made: count, missing, unkept, interrupted })
+        }
     }
 }

@@ -133,10 +133,13 @@ pub fn run(
     progress.finish();
     let swept = swept?;
     let knees = knees(&swept.rows, arguments.target);
-    picture.write(|sink| sink.write_all(page(&swept, &knees, arguments.target).as_bytes()))?;
+    let drawn = out.file(&picture, |sink| sink.write_all(page(&swept, &knees, arguments.target).as_bytes()));
     match arguments.json {
-        true => out.print(&json(&swept, &knees))?,
-        false => out.print(&format!("{}{}", table(&swept, &knees), closing(&swept, arguments)))?,
+        true => out.print(&json(&swept, &knees)),
+        false => out.print(&format!("{}{}", table(&swept, &knees), closing(&swept, arguments, drawn))),
+    }
+    if let Some(unkept) = &swept.unkept {
+        out.lose(unkept.error.clone());
     }
     Ok(if swept.interrupted { INTERRUPTED } else { 0 })
 }
@@ -156,7 +159,7 @@ fn json(swept: &Swept, knees: &[Knee]) -> String {
 }
 
 /// What was left out, what is missing, and where the files are.
-fn closing(swept: &Swept, arguments: &SweepArguments) -> String {
+fn closing(swept: &Swept, arguments: &SweepArguments, drawn: bool) -> String {
     let mut text = String::new();
     for imported in &swept.imports {
         for sentence in imported.sentences() {
@@ -176,7 +179,8 @@ fn closing(swept: &Swept, arguments: &SweepArguments) -> String {
     if swept.interrupted {
         text += "interrupted: what was reached until then; the same command goes on from there\n";
     }
-    let (missing, known) = (swept.missing as u64, swept.rows.len() as u64);
+    let unkept = swept.unkept.as_ref().map_or(0, |unkept| unkept.rows);
+    let (missing, known) = (swept.missing as u64, (swept.rows.len() - unkept) as u64);
     if missing > 0 {
         text += &format!("missing: {} runs have no row yet\n", grouped(missing));
     }
@@ -186,7 +190,10 @@ fn closing(swept: &Swept, arguments: &SweepArguments) -> String {
         found => format!(", {} of them there before", grouped(found as u64)),
     };
     text += &format!("rows: {} in {}{found}\n", grouped(known), shown(&rows));
-    text + &format!("picture: {}\n", shown(Path::new(&arguments.out.join(PAGE))))
+    if drawn {
+        text += &format!("picture: {}\n", shown(Path::new(&arguments.out.join(PAGE))));
+    }
+    text
 }
 
 fn processes(count: u32) -> String {

@@ -44,7 +44,8 @@ pub fn top(arguments: &TopArguments, stop: &AtomicBool, out: &mut Out) -> Result
     if arguments.once {
         look_twice(&*link, &mut page).map_err(|refusal| ended(&refusal.into()))?;
         let text = if arguments.json { format!("{:#}\n", json::json(&page)) } else { printed(&page) };
-        return out.print(&text).map(|()| 0);
+        out.print(&text);
+        return Ok(0);
     }
     if !screen::is_there() {
         return Err(RunError::Argument {

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use device_port::{Frame, Monitor};
 
+use crate::console::Out;
 use crate::error::RunError;
 use crate::output::Output;
 
@@ -65,14 +66,20 @@ impl Folder {
         Ok(Folder(folder.to_owned()))
     }
 
-    /// Writes the pictures, named by their vertical blanks. Answers with how many.
-    pub(super) fn write(&self, pictures: &[Picture]) -> Result<u64, RunError> {
-        for picture in pictures {
+    /// Writes the pictures, named by their vertical blanks. Answers with how many are written.
+    pub(super) fn write(&self, pictures: &[Picture], out: &mut Out) -> u64 {
+        let mut write = |picture: &&Picture| {
             let torn = if picture.torn { "-torn" } else { "" };
             let path = self.0.join(format!("frame-{:05}{torn}.png", picture.number));
-            Output::check("--pictures", &path)?.write(|file| encode(picture, file))?;
-        }
-        Ok(pictures.len() as u64)
+            match Output::check("--pictures", &path) {
+                Ok(output) => out.file(&output, |file| encode(picture, file)),
+                Err(error) => {
+                    out.lose(error);
+                    false
+                }
+            }
+        };
+        pictures.iter().filter(|picture| write(picture)).count() as u64
     }
 }
 

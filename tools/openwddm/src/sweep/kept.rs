@@ -59,6 +59,11 @@ impl Kept {
         self.found.iter().find(|row| row.is_of_same_run(&wanted)).cloned()
     }
 
+    /// The folder.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Writes a row.
     ///
     /// # Errors

@@ -20,6 +20,8 @@ pub(super) struct Made {
     pub(super) rows: Vec<(usize, Row)>,
     /// Those whose memory turned out too small, and why.
     pub(super) unfit: Vec<(usize, String)>,
+    /// Rows that the folder did not take, and why it did not take the first.
+    pub(super) unkept: Option<(usize, RunError)>,
 }
 
 /// The state that the cores share.
@@ -41,7 +43,8 @@ struct Pool<'a> {
 /// Makes the runs of these numbers, until their end or until `cancel` is set.
 ///
 /// # Errors
-/// The first failure, when the runs beside it have ended; their rows are kept.
+/// The first failure of a run, when the runs beside it have ended; their rows are kept. A row that the folder does not take is no failure of
+/// its run.
 pub(super) fn run(
     plan: &Plan,
     open: &[usize],
@@ -87,10 +90,15 @@ impl Pool<'_> {
 
     fn make(&self, at: usize) -> Result<(), RunError> {
         let ended = attempt(self.plan, &self.plan.points()[at], Some(&self.limits), self.cancel)?;
-        if let (Ended::Done(row), Some(kept)) = (&ended, self.kept) {
-            kept.keep(row)?;
-        }
+        let unkept = match (&ended, self.kept) {
+            (Ended::Done(row), Some(kept)) => kept.keep(row).err(),
+            _ => None,
+        };
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        // The sweep has its row, and the runs that are left are worth as much.
+        if let Some(error) = unkept {
+            made.unkept.get_or_insert((0, error)).0 += 1;
+        }
         match ended {
             Ended::Done(row) => made.rows.push((at, *row)),
             Ended::Unfit(problem) => made.unfit.push((at, problem)),
