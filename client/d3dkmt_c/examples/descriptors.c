@@ -63,22 +63,22 @@ static void events(D3DKMT_HANDLE device) {
     CHECK(event > 0 && other > 0);
     D3DKMT_HANDLE fence = create_fence(device);
     OK(wait_with(device, fence, 3, event));
-    CHECK(is_set(event, 20000) && taken(event) == 1);
+    CHECK(is_set(event, 120000) && taken(event) == 1);
     /* Several waits may have one event; each is heard. */
     OK(wait_with(device, fence, 5, event));
     OK(wait_with(device, fence, 6, event));
     OK(wait_with(device, fence, 9, other));
     CHECK(!is_set(event, 30));
     signal_to(device, fence, 5);
-    CHECK(is_set(event, 20000) && taken(event) == 1);
+    CHECK(is_set(event, 120000) && taken(event) == 1);
     signal_to(device, fence, 7);
-    CHECK(is_set(event, 20000) && taken(event) == 1);
+    CHECK(is_set(event, 120000) && taken(event) == 1);
     CHECK(!is_set(other, 30));
     /* The program may close its copy before: the wait keeps one of its own. */
     int copy = fcntl(other, F_DUPFD_CLOEXEC, 0);
     close(other);
     signal_to(device, fence, 9);
-    CHECK(is_set(copy, 20000) && taken(copy) == 1);
+    CHECK(is_set(copy, 120000) && taken(copy) == 1);
     /* A descriptor that is no event of the operating system is refused, and nothing waits. */
     EXPECT(STATUS_INVALID_HANDLE, wait_with(device, fence, 10, other));
     int ends[2];
@@ -101,7 +101,7 @@ static void events(D3DKMT_HANDLE device) {
         D3DKMT_SIGNALSYNCHRONIZATIONOBJECT signal = {.hContext = context.hContext, .ObjectCount = 1};
         signal.ObjectHandleArray[0] = notification.hSyncObject;
         OK(D3DKMTSignalSynchronizationObject(&signal));
-        CHECK(is_set(event, 20000) && taken(event) == 1);
+        CHECK(is_set(event, 120000) && taken(event) == 1);
     }
     D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy = {.hSyncObject = notification.hSyncObject};
     OK(D3DKMTDestroySynchronizationObject(&destroy));
@@ -111,7 +111,7 @@ static void events(D3DKMT_HANDLE device) {
     OK(wait_with(short_lived, lost, 100, event));
     D3DKMT_DESTROYDEVICE gone = {.hDevice = short_lived};
     OK(D3DKMTDestroyDevice(&gone));
-    CHECK(is_set(event, 20000));
+    CHECK(is_set(event, 120000));
     close(event);
     close(copy);
 }
@@ -176,7 +176,7 @@ static int makes(int socket) {
 static void until_the_name_is_free(void) {
     D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME by_name = {.dwDesiredAccess = GENERIC_ALL, .pObjAttrib = named()};
     NTSTATUS found = STATUS_SUCCESS;
-    for (int tries = 0; tries < 2000 && found != STATUS_OBJECT_NAME_NOT_FOUND; tries++) {
+    for (int tries = 0; tries < 12000 && found != STATUS_OBJECT_NAME_NOT_FOUND; tries++) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         found = D3DKMTOpenSyncObjectNtHandleFromName(&by_name);
         if (found == STATUS_SUCCESS) {

@@ -45,7 +45,7 @@ static void close_handle(HANDLE handle) {
 /* Checks that the name is gone after the close of the last NT handle. The kernel hears of a descriptor's close a moment later. */
 static void name_is_gone(const char* name) {
 #ifdef OPENWDDM_WSL
-    for (int tries = 0; tries < 2000 && look_for(name, 0) != STATUS_OBJECT_NAME_NOT_FOUND; tries++) {
+    for (int tries = 0; tries < 12000 && look_for(name, 0) != STATUS_OBJECT_NAME_NOT_FOUND; tries++) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
 #endif

@@ -46,7 +46,7 @@ int main(void) {
     /* No process has a device yet; the kernel may still be ending one that has gone. */
     D3DKMT_ENUMPROCESSES processes = {.AdapterLuid = luid};
     OK(D3DKMTEnumProcesses(&processes));
-    for (int tries = 0; tries < 2000 && processes.BufferCount != 0; tries++) {
+    for (int tries = 0; tries < 12000 && processes.BufferCount != 0; tries++) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         OK(D3DKMTEnumProcesses(&processes));
     }

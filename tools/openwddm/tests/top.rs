@@ -94,11 +94,14 @@ fn a_workload_beside_it_is_seen_at_work() {
     let began = Instant::now();
     let adapter = loop {
         let seen = look(&daemon)["adapters"][0].clone();
-        let loads = seen["processes"].as_array().expect("a list").iter();
-        if loads.filter(|process| process["process"] != 0).any(|process| process["load"].as_f64() > Some(0.0)) {
+        let mut loads = seen["processes"].as_array().expect("a list").iter().filter(|process| process["process"] != 0);
+        // The workload is larger than the memory: something is paged.
+        if loads.any(|process| process["load"].as_f64() > Some(0.0))
+            && seen["paging"]["filled_bytes"].as_u64() > Some(0)
+        {
             break seen;
         }
-        assert!(began.elapsed() < NEVER, "no process has a load: {seen:#}");
+        assert!(began.elapsed() < NEVER, "no process has a load, or nothing is paged: {seen:#}");
     };
     // Ending what has ended already is no fault.
     let _ = running.kill();
@@ -107,8 +110,7 @@ fn a_workload_beside_it_is_seen_at_work() {
     let busiest = nodes.iter().max_by_key(|node| node["completed"].as_u64()).expect("a node");
     assert!(busiest["completed"].as_u64() > Some(0) && busiest["load"].as_f64() <= Some(1.0), "{busiest}");
     assert!(busiest["completed"].as_u64() <= busiest["submitted"].as_u64(), "{busiest}");
-    // The workload is larger than the memory: something was paged, and nothing has more than there is.
-    assert!(adapter["paging"]["filled_bytes"].as_u64() > Some(0), "{adapter:#}");
+    // Nothing has more than there is.
     for segment in adapter["segments"].as_array().expect("a list") {
         assert!(segment["committed_bytes"].as_u64() <= segment["capacity_bytes"].as_u64(), "{segment}");
     }

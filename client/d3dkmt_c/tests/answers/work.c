@@ -130,7 +130,7 @@ static void cancelled_events(D3DKMT_HANDLE device) {
     }
     /* In the other flavour another thread sets it; a thread that slept for one that is never set would never say so. */
     NTSTATUS set = STATUS_TIMEOUT;
-    for (int tries = 0; tries < 2000 && set == STATUS_TIMEOUT; tries++) {
+    for (int tries = 0; tries < 12000 && set == STATUS_TIMEOUT; tries++) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         set = is_set(notify.CpuEventHandle);
     }

@@ -273,7 +273,7 @@ fn a_call_that_sleeps_lets_the_messages_before_it_go() {
     };
     let asked = Asked::only(Request::Calls(vec![lock(), Call::Sync(waits)]));
     deaf.lane.lock().expect("no panic").send(&encode(&asked, Vec::new()), &[]).expect("it listens");
-    let heard = deaf.stream.receive_patiently(Duration::from_secs(20), MESSAGE_MAX, FILES_MAX);
+    let heard = deaf.stream.receive_patiently(Duration::from_secs(120), MESSAGE_MAX, FILES_MAX);
     // What is to be dropped makes calls: the wait has the only lane until the client has ended.
     deaf.stream.close();
     let (bytes, _) = heard.expect("the lock is told of while the wait sleeps");

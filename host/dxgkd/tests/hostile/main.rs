@@ -65,6 +65,17 @@ impl ProgramResources {
     }
 }
 
+/// The processes that threads of this program serve: a thread's name ends with the number. A client that is gone has threads for a moment more.
+fn served_processes() -> BTreeSet<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("a list").filter_map(Result::ok);
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    let process = |name: String| {
+        let (what, process) = name.trim_end().split_once(' ')?;
+        ["stream", "answers", "lane"].contains(&what).then(|| process.to_owned())
+    };
+    names.filter_map(process).collect()
+}
+
 impl Served {
     fn start(limits: Limits) -> Served {
         let profile = Profile::named("discrete-4k").expect("a built-in profile");
@@ -102,15 +113,16 @@ impl Served {
         Raw { lane, _stream: stream }
     }
 
-    /// What is held when no more clients are left than this is what is held before: the same at two looks, a moment apart.
+    /// What is held when no more clients are left than this, nor a thread of another, is what is held before: the same at two looks.
     fn begin_anew(&mut self, clients: u64) {
         self.clients = clients;
         loop {
+            let is_alone = self.daemon.clients() == clients && served_processes().len() as u64 == clients;
             let before = (ProgramResources::now(), self.host.state_digest());
             std::thread::sleep(Duration::from_millis(50));
             let same =
                 before.0 == ProgramResources::now() && before.1.differences(&self.host.state_digest()).is_empty();
-            if self.daemon.clients() == clients && same {
+            if is_alone && same {
                 self.before = before;
                 return;
             }
