@@ -118,6 +118,7 @@ extern "C" fn ignored(_: i32) {}
 
 fn main() {
     forbid_userfaultfd();
+    // SAFETY: zeros are a value of it.
     let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
     before.sa_sigaction = ignored as extern "C" fn(i32) as usize;
     // SAFETY: a handler that does nothing.
@@ -130,6 +131,7 @@ fn main() {
     with_another_thread_it_is_refused(place);
     callbacks_are_the_programs(place);
     the_callers_own_frames(&Memory::reserve_file(2 * PAGE).expect("a memory file"));
+    // SAFETY: as above.
     let mut after: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: a place for what is there.
     assert_eq!(unsafe { libc::sigaction(libc::SIGURG, std::ptr::null(), &raw mut after) }, 0);

@@ -4,9 +4,25 @@
 
 mod programs;
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
 
-use programs::{Served, build_from, run, run_and_then, said, said_by};
+use programs::{Served, build_from, command, run, said, said_by};
+
+/// Runs a program that says `line` when something is to be done, and does it then.
+fn run_and_then(program: &Path, environment: &[(&str, &str)], line: &str, act: impl FnOnce()) -> Output {
+    let mut child =
+        command(program, environment).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut said = BufReader::new(child.stdout.take().expect("piped"));
+    let (mut first, mut stdout) = (String::new(), Vec::new());
+    said.read_line(&mut first).expect("a line");
+    if first.trim_end() == line {
+        act();
+    }
+    said.read_to_end(&mut stdout).expect("its output");
+    Output { stdout, ..child.wait_with_output().expect("it ends") }
+}
 
 fn build(folder: &Path, name: &str, link: &[&str]) -> PathBuf {
     build_from("tests/drivers", folder, name, link)

@@ -175,8 +175,17 @@ impl World {
         // The draws depend on this step and on the process's knowledge, not on earlier draws.
         let mut dice = hostile.dice.seeded(random.draw());
         hostile.known.choose_device(&mut dice);
-        let mut generator =
-            Generator { dice: &mut dice, known: &hostile.known, luid, endless, old, queues, shows, escapes, reported_pages };
+        let mut generator = Generator {
+            dice: &mut dice,
+            known: &hostile.known,
+            luid,
+            endless,
+            old,
+            queues,
+            shows,
+            escapes,
+            reported_pages,
+        };
         let call = generator.call();
         let carried = wire::decode(&wire::encode(&call, Vec::new()));
         if carried.as_ref() != Ok(&call) {

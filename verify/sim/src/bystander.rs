@@ -57,7 +57,8 @@ impl Bystander {
     /// The same in a world in which the kernel finds work that stands still, or an interrupt that was lost, after its usual delay.
     #[must_use]
     pub fn with_usual_recovery(mut self) -> Bystander {
-        self.held = bystander::Bystander::new(bystander::BOUND_NS + RecoveryPolicy::default().delay_ns.unwrap_or(0) * 5);
+        self.held =
+            bystander::Bystander::new(bystander::BOUND_NS + RecoveryPolicy::default().delay_ns.unwrap_or(0) * 5);
         self
     }
 

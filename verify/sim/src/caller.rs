@@ -191,7 +191,9 @@ impl Caller {
     pub fn is_set_up(&self) -> bool {
         let lanes = &self.book.lanes;
         let locked = self.surface(COMMANDS).is_some_and(|surface| surface.lock.is_some());
-        (locked || self.ground.first_generation) && !lanes.is_empty() && lanes.iter().all(|lane| lane.progress.is_some())
+        (locked || self.ground.first_generation)
+            && !lanes.is_empty()
+            && lanes.iter().all(|lane| lane.progress.is_some())
     }
 
     /// Whether it has a device.

@@ -157,7 +157,8 @@ impl World {
                 Player::new(&world.host, scene).map_err(|error| ("start", format!("process {who}: {error}")))?;
             world.players.push(Some(player));
         }
-        world.bystander = has_bystanders(seed).then(|| Bystander::new(&world.host, seed, &profile, true).among_resets());
+        world.bystander =
+            has_bystanders(seed).then(|| Bystander::new(&world.host, seed, &profile, true).among_resets());
         Ok(world)
     }
 

@@ -211,7 +211,9 @@ impl World {
             let outcome = ledger.frames.doubts();
             ledger.check("frames", outcome);
             let innocent = |id: u32| {
-                id == self.bystander.process().0 || self.ringer.is(id) || self.holders.iter().any(|holder| holder.is_innocent(id))
+                id == self.bystander.process().0
+                    || self.ringer.is(id)
+                    || self.holders.iter().any(|holder| holder.is_innocent(id))
             };
             let lost = ledger.take_lost();
             if let Some((process, reason)) = lost.iter().find(|(process, _)| innocent(*process)) {

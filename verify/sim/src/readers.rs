@@ -41,7 +41,8 @@ pub fn run(seed: u64) -> Result<Report, Box<Violation>> {
     told(seed, |ledger| {
         let mut random = Random::new(seed);
         let (host, profile) = start(&mut random, ledger)?;
-        let bystander = Beside(Mutex::new((has_bystanders(seed).then(|| Bystander::new(&host, seed, &profile, false)), Ok(()))));
+        let bystander =
+            Beside(Mutex::new((has_bystanders(seed).then(|| Bystander::new(&host, seed, &profile, false)), Ok(()))));
         let steps = 3 + random.below(4) as u32;
         let workloads: Vec<Workload> = (0..1 + random.index(2)).map(|_| step_of(&mut random)).collect();
         let calls = live(&host, &bystander, &workloads, steps, seed)?;
@@ -110,13 +111,7 @@ fn step_of(random: &mut Random) -> Workload {
 }
 
 /// The steps of all processes; how many operations they were.
-fn live(
-    host: &Arc<Host>,
-    bystander: &Beside,
-    workloads: &[Workload],
-    steps: u32,
-    seed: u64,
-) -> Result<u64, Broken> {
+fn live(host: &Arc<Host>, bystander: &Beside, workloads: &[Workload], steps: u32, seed: u64) -> Result<u64, Broken> {
     let conductor = Conductor::new(Arc::clone(host), workloads.len());
     let driven: Vec<Result<Driven, DriveError>> = std::thread::scope(|scope| {
         let threads: Vec<_> = workloads

@@ -119,7 +119,8 @@ impl World {
         let profile = config.profile;
         let host = Host::start(config).map_err(|error| ("start", error.to_string()))?;
         // The driver keeps interrupts for long: the kernel finds what it has kept.
-        let bystander = has_bystanders(seed).then(|| Bystander::new(&host, seed, &profile, false).with_usual_recovery());
+        let bystander =
+            has_bystanders(seed).then(|| Bystander::new(&host, seed, &profile, false).with_usual_recovery());
         let count = 2 + random.index(2);
         let processes = (0..count).map(|_| Process::new(&host)).collect::<Result<Vec<_>, _>>()?;
         let mut world = World {

@@ -20,8 +20,8 @@ use crate::check::contract::Broken;
 use crate::check::{Ledger, Shared, shared};
 use crate::sabotage::Sabotage;
 pub use folds::{Folds, Names};
-pub use reluctant::Reluctant;
 use packets::Tampering;
+pub use reluctant::Reluctant;
 
 const CONTRACT: &str = "ddi contract";
 const FRAMES: &str = "frames";

@@ -45,12 +45,7 @@ impl Lanes {
         self.ask_telling(Request::CallInOrder(call), &[], waits)
     }
 
-    fn ask_telling(
-        &self,
-        request: Request,
-        files: &[BorrowedFd<'_>],
-        waits: &dyn Fn(),
-    ) -> Result<Heard, PacketError> {
+    fn ask_telling(&self, request: Request, files: &[BorrowedFd<'_>], waits: &dyn Fn()) -> Result<Heard, PacketError> {
         let lane = self.take()?;
         let brings = usize::from(matches!(request, Request::Descriptor(_)));
         let mut told = match self.asked(request).and_then(|asked| lane.send(&asked, files)) {

@@ -49,21 +49,8 @@ pub fn run(program: &Path, environment: &[(&str, &str)]) -> Output {
     command(program, environment).output().expect("the program runs")
 }
 
-/// Runs a program that says `line` when something is to be done, and does it then.
-pub fn run_and_then(program: &Path, environment: &[(&str, &str)], line: &str, act: impl FnOnce()) -> Output {
-    let mut child =
-        command(program, environment).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
-    let mut said = BufReader::new(child.stdout.take().expect("piped"));
-    let (mut first, mut stdout) = (String::new(), Vec::new());
-    said.read_line(&mut first).expect("a line");
-    if first.trim_end() == line {
-        act();
-    }
-    said.read_to_end(&mut stdout).expect("its output");
-    Output { stdout, ..child.wait_with_output().expect("it ends") }
-}
-
-fn command(program: &Path, environment: &[(&str, &str)]) -> Command {
+/// A program, to be run with a kernel of its own if the environment names none.
+pub fn command(program: &Path, environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(program);
     command.env_remove("OPENWDDM_SOCKET").env("LD_LIBRARY_PATH", libraries()).env("OPENWDDM_REFUSALS", "1");
     command.env("OPENWDDM_VRAM", "33554432").envs(environment.iter().copied());
@@ -114,6 +101,12 @@ pub struct Served {
     _folder: TempDir,
 }
 
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
 impl Served {
     /// Starts the daemon.
     pub fn start() -> Served {
@@ -142,10 +135,10 @@ impl Served {
         [("OPENWDDM_SOCKET", self.socket.to_str().expect("text")), ("OPENWDDM_ADAPTER", "no-such-profile")]
     }
 
-    /// Kills the daemon.
+    /// Kills the daemon, if it runs.
     pub fn kill(&mut self) {
-        self.daemon.kill().expect("it runs");
-        let _ = self.daemon.wait();
+        self.daemon.kill().expect("a child of this program");
+        self.daemon.wait().expect("a child of this program");
     }
 
     /// Ends the daemon; its socket is there still, and leads nowhere.

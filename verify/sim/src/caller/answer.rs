@@ -60,7 +60,9 @@ impl Caller {
             }
             (Deed::ResidentMany, Reply::Residency(residency)) => self.resident(residency),
             (Deed::Evict { slots, .. }, Reply::BytesToTrim(_)) => {
-                slots.iter().for_each(|slot| self.change(*slot, |surface| surface.listed = surface.listed.saturating_sub(1)));
+                slots
+                    .iter()
+                    .for_each(|slot| self.change(*slot, |surface| surface.listed = surface.listed.saturating_sub(1)));
             }
             (Deed::Destroy { slot }, Reply::Done) => {
                 self.book.slots[slot] = None;

@@ -39,10 +39,7 @@ pub enum Job {
     /// Nothing.
     Nop,
     /// Writes a surface, and checks it through each of its addresses.
-    Write {
-        slot: usize,
-        seed: u64,
-    },
+    Write { slot: usize, seed: u64 },
     /// An address at which there is nothing.
     WildAddress,
     /// A word that is no command.

@@ -3,8 +3,8 @@
 use kmt_calls::{
     AdapterCall, AllocationCall, AllocationRequest, AllocationTarget, Call, ContextFlags, DestroyFlags, DeviceCall,
     EvictFlags, FenceFlags, GpuVaCall, GpuVaProtection, LockCall, MakeResidentFlags, NativeFenceRequest,
-    NotificationCall, PacketCall, QueueCall, QueueFlags, ResidencyCall, ResourceRequest, SyncCall,
-    SyncObjectKind, SyncObjectRequest, UpdateGpuVaFlags, UpdateGpuVaOperation, WaitFlags,
+    NotificationCall, PacketCall, QueueCall, QueueFlags, ResidencyCall, ResourceRequest, SyncCall, SyncObjectKind,
+    SyncObjectRequest, UpdateGpuVaFlags, UpdateGpuVaOperation, WaitFlags,
 };
 use softgpu_spec::Command;
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Details, Kind};
@@ -203,14 +203,14 @@ impl Caller {
     fn make_resident(&self, allocations: Vec<RawHandle>) -> Option<Call> {
         let (paging_queue, flags) = (self.book.paging?.0, MakeResidentFlags::empty());
         let wanted = !allocations.is_empty() && !self.ground.first_generation;
-        wanted.then(|| Call::Residency(ResidencyCall::MakeResident { paging_queue, allocations, flags }))
+        wanted.then_some(Call::Residency(ResidencyCall::MakeResident { paging_queue, allocations, flags }))
     }
 
     fn evict(&self, allocations: Vec<RawHandle>, lazily: bool) -> Option<Call> {
         let mut flags = EvictFlags::empty();
         flags.set(EvictFlags::EVICT_ONLY_IF_NECESSARY, lazily);
         let device = self.book.device;
-        (!allocations.is_empty()).then(|| Call::Residency(ResidencyCall::Evict { device, allocations, flags }))
+        (!allocations.is_empty()).then_some(Call::Residency(ResidencyCall::Evict { device, allocations, flags }))
     }
 
     fn handles(&self, slots: &[usize]) -> Vec<RawHandle> {

@@ -62,7 +62,8 @@ impl Reluctant {
 
     /// Whether a creation is refused.
     pub(super) fn refuses(&self) -> Result<(), DriverStatus> {
-        let refused = self.random.lock().unwrap_or_else(PoisonError::into_inner).chance(self.percent.load(Ordering::Relaxed));
+        let refused =
+            self.random.lock().unwrap_or_else(PoisonError::into_inner).chance(self.percent.load(Ordering::Relaxed));
         if refused { Err(DriverStatus::NoMemory("the driver is reluctant")) } else { Ok(()) }
     }
 }

@@ -34,8 +34,7 @@ struct World {
     space: SpaceId,
     device: DeviceId,
     bits: &'static [u32],
-    /// Paging work sees tables through windows.
-    windows: bool,
+    sees: bool,
     lowest: u64,
     allocations: Vec<Option<AllocationId>>,
     naive: Naive,
@@ -53,11 +52,11 @@ enum Operation {
 }
 
 impl World {
-    fn new(bits: &'static [u32], flags: GpuMmuFlags, windows: bool) -> World {
+    fn new(bits: &'static [u32], flags: GpuMmuFlags, sees: bool) -> World {
         let descriptors = [vram_descriptor(64, Default::default()), aperture_descriptor(64)];
         let mut caps = mmu(bits);
         caps.flags = flags;
-        let policy = Policy { paging_has_addresses: windows, ..policy() };
+        let policy = Policy { paging_has_addresses: sees, ..policy() };
         let mut mm: Mm = VidMm::new(policy, &descriptors, caps, &levels(bits)).expect("rules are kept");
         let mut machine = Machine::default();
         let (space, made) = mm.create_space(SpaceKind::Process).expect("tables");
@@ -66,7 +65,7 @@ impl World {
         let allocations = (0..3).map(|_| Some(create(&mut mm, device, 20, &[VRAM]))).collect();
         let lowest = (1u64 << bits[..bits.len() - 1].iter().sum::<u32>()).next_multiple_of(UNIT);
         let (naive, waiting) = (Naive::new(), Vec::new());
-        World { mm, machine, space, device, bits, windows, lowest, allocations, naive, waiting, next_reservation: 1 }
+        World { mm, machine, space, device, bits, sees, lowest, allocations, naive, waiting, next_reservation: 1 }
     }
 
     fn va(&self, page: u64) -> GpuVa {
@@ -88,16 +87,16 @@ impl World {
             _ => self.die(which, b),
         }
         self.run();
-        self.compare();
     }
 
-    /// Carries out what is queued. Without windows no operation is one that would need two.
+    /// Carries out what is queued, and compares. No operation needs windows onto tables that paging work does not see.
     // spec: memory §3.4 operation 14, memory §4.8
     fn run(&mut self) {
         let mut operations = self.machine.ring.iter().flat_map(|work| &work.operations);
         let copies = operations.any(|operation| matches!(operation, crate::Operation::CopyEntries { .. }));
-        assert!(self.windows || !copies, "entries are copied, and paging work sees no tables");
+        assert!(self.sees || !copies, "entries are copied, and paging work sees no tables");
         self.machine.run(&mut self.mm);
+        self.compare();
     }
 
     fn reserve(&mut self, at: u64, pages: u64, zero: bool) {
@@ -379,23 +378,21 @@ proptest! {
     fn walked_tables_equal_the_naive_map_of_tiles(
         shape in 0usize..3,
         zero_in_entries in any::<bool>(),
-        windows in any::<bool>(),
+        sees in any::<bool>(),
         steps in prop::collection::vec((0u8..10, any::<u64>(), any::<u64>(), any::<u64>()), 1..60),
     ) {
         let bits: &'static [u32] = [&[5u32, 6][..], &[3, 3, 4], &[1, 2, 3, 2, 2, 3]][shape];
         let flags = if zero_in_entries { GpuMmuFlags::ZERO_IN_PTE_SUPPORTED } else { GpuMmuFlags::empty() };
-        let mut world = World::new(bits, flags, windows);
+        let mut world = World::new(bits, flags, sees);
         for (kind, a, b, c) in steps {
             world.step(kind, a, b, c);
         }
         while !world.waiting.is_empty() {
             world.apply();
             world.run();
-            world.compare();
         }
         // Nothing is left but the root.
-        let taken: Vec<u64> = world.naive.keys().copied().collect();
-        for page in taken {
+        for page in world.naive.keys().copied().collect::<Vec<_>>() {
             world.free(page, 1);
         }
         world.machine.run(&mut world.mm);

@@ -86,9 +86,7 @@ impl Frames {
             return Err(format!("system page {page} does not exist"));
         }
         let own = self.process_of.get(&allocation).copied();
-        let may_look = |spot: &Spot| {
-            Some(spot.0) == own || Some(spot.0) == self.mover() || self.noticed.contains(spot)
-        };
+        let may_look = |spot: &Spot| Some(spot.0) == own || Some(spot.0) == self.mover() || self.noticed.contains(spot);
         match self.reached.get(&(0, page)).and_then(|spots| spots.keys().find(|spot| !may_look(spot))) {
             Some(spot) => Err(format!("system page {page} holds {allocation:?} while {} leads there", name(*spot))),
             None => Ok(()),
