@@ -6,10 +6,8 @@ mod fences;
 mod folds;
 mod packets;
 mod queues;
-mod reluctant;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use ddi::*;
 use miniport_filter::*;
@@ -40,8 +38,6 @@ pub struct Watched {
     /// In a world of packets. In others the kernel knows of none.
     has_packets: bool,
     tampering: Tampering,
-    /// In worlds whose driver refuses and is late.
-    reluctant: Option<Arc<Reluctant>>,
 }
 
 impl Watched {
@@ -63,7 +59,6 @@ impl Watched {
             converted: BTreeSet::new(),
             has_packets,
             tampering: Tampering::default(),
-            reluctant: None,
         }
     }
 
@@ -219,7 +214,6 @@ impl Filter for Watched {
         host: &mut dyn Host,
         create: CreateDevice,
     ) -> Result<(KmdDevice, DeviceInfo), DriverStatus> {
-        self.reluctantly()?;
         let (device, info) = next.create_device(host, create)?;
         self.see(CONTRACT, |ledger| {
             ledger.device_asked(create.process);
@@ -238,7 +232,6 @@ impl Filter for Watched {
         next: &mut dyn Miniport,
         create: &mut CreateAllocation<'_, '_>,
     ) -> Result<(), DriverStatus> {
-        self.reluctantly()?;
         next.create_allocation(create)?;
         for created in create.allocations.iter() {
             let allocation = created.info.allocation;
@@ -313,9 +306,6 @@ impl Filter for Watched {
     }
 
     fn interrupt_routine(&mut self, next: &mut dyn Miniport, notify: &mut dyn Notify) -> bool {
-        if self.reluctant.as_ref().is_some_and(|reluctant| reluctant.misses()) {
-            return false;
-        }
         self.interrupts(next, notify)
     }
 }

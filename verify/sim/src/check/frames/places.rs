@@ -22,12 +22,11 @@ impl Frames {
         self.paging.filter(|_| self.by_address)
     }
 
-    /// A translation that leads to a frame, other than the paging process's where that moves content, waits for words, or was shown
-    /// content for a notice.
+    /// A translation that leads to a frame, other than the paging process's where that moves content or waits for
+    /// words.
     pub(super) fn viewer(&self, frame: Frame) -> Option<Spot> {
         let ahead = |spot: &Spot| self.ahead.get(&frame).is_some_and(|shown| shown.contains(&Some(*spot)));
-        let may_look = |spot: &Spot| Some(spot.0) == self.mover() || ahead(spot) || self.noticed.contains(spot);
-        self.reached.get(&frame)?.keys().find(|spot| !may_look(spot)).copied()
+        self.reached.get(&frame)?.keys().find(|spot| Some(spot.0) != self.mover() && !ahead(spot)).copied()
     }
 
     /// Content enters frames: no translation may lead there.
@@ -86,8 +85,8 @@ impl Frames {
             return Err(format!("system page {page} does not exist"));
         }
         let own = self.process_of.get(&allocation).copied();
-        let may_look = |spot: &Spot| Some(spot.0) == own || Some(spot.0) == self.mover() || self.noticed.contains(spot);
-        match self.reached.get(&(0, page)).and_then(|spots| spots.keys().find(|spot| !may_look(spot))) {
+        let may_look = |of: &KmdProcess| Some(*of) == own || Some(*of) == self.mover();
+        match self.reached.get(&(0, page)).and_then(|spots| spots.keys().find(|(of, _)| !may_look(of))) {
             Some(spot) => Err(format!("system page {page} holds {allocation:?} while {} leads there", name(*spot))),
             None => Ok(()),
         }
