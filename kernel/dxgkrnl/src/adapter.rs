@@ -28,7 +28,6 @@ mod holds;
 pub mod interrupt;
 mod invariant;
 mod io_mmu;
-mod kernel_room;
 mod lock;
 mod lost;
 mod mapping;

@@ -14,16 +14,16 @@
 use wddm_types::NodeId;
 
 use crate::due::Waiter;
+use crate::leaving::Leaving;
 use crate::number::DeviceNumber;
-use crate::scheduling::Leaving;
 
 /// A thing that the kernel holds.
 #[derive(Debug)]
 pub struct Hold {
     /// What is held, for a reader of a broken rule.
     pub what: &'static str,
-    /// Which of its kind.
-    pub number: u64,
+    /// Which of its kind, for that reader.
+    pub which: u64,
     /// What ends the hold.
     pub until: Until,
 }
@@ -60,8 +60,8 @@ pub enum Until {
 }
 
 impl Hold {
-    /// A hold of this kind.
-    pub fn new(what: &'static str, number: u64, until: Until) -> Hold {
-        Hold { what, number, until }
+    /// A hold of this kind. `which` tells holds of one kind apart, for a reader.
+    pub fn new(what: &'static str, which: u64, until: Until) -> Hold {
+        Hold { what, which, until }
     }
 }

@@ -38,6 +38,7 @@ mod hold;
 mod invariant;
 mod io_mmu;
 mod keyed_mutex;
+mod leaving;
 mod life;
 mod lock;
 mod machine;

@@ -13,6 +13,7 @@ use vidmm::{DeviceId, SpaceId};
 pub use vidsch::{ContextPriority, rank_of_class};
 use vidsch::{OutOfBounds, OwnPriority};
 
+pub use crate::leaving::Leaving;
 use crate::number::{
     ContextNumber, DeviceNumber, PacketContextNumber, PacketNumber, PagingWorkNumber, QueueNumber, SyncObjectNumber,
 };
@@ -105,17 +106,6 @@ impl Suspendable {
             Suspendable::Device(device) => Some(device),
         }
     }
-}
-
-/// What is to leave the hardware, and says so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Leaving {
-    /// The paging ring.
-    Ring,
-    /// A hardware context.
-    Hardware(ContextNumber),
-    /// The packets of a context.
-    Packets(PacketContextNumber),
 }
 
 /// These priorities with another one as against all others, as `D3DKMTSetContextSchedulingPriority` says it: steps, or a level with

@@ -115,12 +115,7 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
     }
     let setup = set_up(arguments, &config)?;
     let profiles = profiles(&setup);
-    // Without colours: the log escapes control sequences, also those that a client has sent.
-    let level = tracing::Level::from(config.log.unwrap_or_default());
-    let log = tracing_subscriber::fmt().with_writer(|| Log).with_ansi(false).with_target(false);
-    let subscriber = log.with_max_level(level).finish();
-    // There is one subscriber of a program, and this is the only place that sets it.
-    let _ = tracing::subscriber::set_global_default(subscriber);
+    start_log(tracing::Level::from(config.log.unwrap_or_default()));
     let given = raise_descriptors();
     let limits = met(&config, given)?.told();
     let records = config.crash.as_ref().map(|crash| crash.directory.as_path());
@@ -163,6 +158,15 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
     tracing::info!("stops, with {} processes", daemon.clients());
     drop(daemon);
     ended.map(|()| 0)
+}
+
+/// The daemon's log is written to standard error from here on, down to this level.
+fn start_log(level: tracing::Level) {
+    // Without colours: the log escapes control sequences, also those that a client has sent.
+    let log = tracing_subscriber::fmt().with_writer(|| Log).with_ansi(false).with_target(false);
+    let subscriber = log.with_max_level(level).finish();
+    // There is one subscriber of a program, and this is the only place that sets it.
+    let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
 /// Gives up the daemon's access to files, but for taking its socket away at the end; it logs what the operating system lets it keep.

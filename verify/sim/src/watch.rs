@@ -19,7 +19,6 @@ use crate::check::{Ledger, Shared, shared};
 use crate::sabotage::Sabotage;
 pub use folds::{Folds, Names};
 use packets::Tampering;
-pub use reluctant::Reluctant;
 
 const CONTRACT: &str = "ddi contract";
 const FRAMES: &str = "frames";

@@ -237,24 +237,8 @@ impl Hearing {
                 }
                 Ok(show(heard, mapping, size_bytes, pieces))
             }
-            Push::Protected(mapping) if heard.lost_mappings.contains(&mapping) => Ok(Some(mapping)),
-            Push::Protected(mapping) => {
-                let known = heard.mappings.get(&mapping).cloned();
-                let known = known.ok_or(PacketError::Malformed("it names no mapping of this process"))?;
-                heard.held.insert(mapping, Arc::clone(&known));
-                drop(heard);
-                known.protect();
-                Ok(Some(mapping))
-            }
-            Push::Gone(mapping) if heard.lost_mappings.remove(&mapping) => Ok(None),
-            Push::Gone(mapping) => {
-                let known = heard.mappings.remove(&mapping);
-                heard.held.remove(&mapping);
-                heard.placed.retain(|placed| placed.mapping != mapping);
-                drop(heard);
-                known.ok_or(PacketError::Malformed("it names no mapping of this process"))?.end();
-                Ok(None)
-            }
+            Push::Protected(mapping) => Hearing::protected(heard, mapping),
+            Push::Gone(mapping) => Hearing::gone(heard, mapping),
             Push::Doorbell { address, rare_pays } => {
                 match files.and_then(|files| received_doorbell(only(files), address, rare_pays, stream)) {
                     Ok(doorbell) => drop(heard.doorbells.insert(address, Arc::new(doorbell))),
@@ -276,6 +260,30 @@ impl Hearing {
                 Ok(None)
             }
         }
+    }
+
+    fn protected(mut heard: MutexGuard<'_, Heard>, mapping: MappingId) -> Result<Option<MappingId>, PacketError> {
+        if heard.lost_mappings.contains(&mapping) {
+            return Ok(Some(mapping));
+        }
+        let known = heard.mappings.get(&mapping).cloned();
+        let known = known.ok_or(PacketError::Malformed("it names no mapping of this process"))?;
+        heard.held.insert(mapping, Arc::clone(&known));
+        drop(heard);
+        known.protect();
+        Ok(Some(mapping))
+    }
+
+    fn gone(mut heard: MutexGuard<'_, Heard>, mapping: MappingId) -> Result<Option<MappingId>, PacketError> {
+        if heard.lost_mappings.remove(&mapping) {
+            return Ok(None);
+        }
+        let known = heard.mappings.remove(&mapping);
+        heard.held.remove(&mapping);
+        heard.placed.retain(|placed| placed.mapping != mapping);
+        drop(heard);
+        known.ok_or(PacketError::Malformed("it names no mapping of this process"))?.end();
+        Ok(None)
     }
 
     /// The process could not take a file: the next request tells the kernel.

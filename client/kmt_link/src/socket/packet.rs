@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, Shutdown,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, RecvMsg, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown,
 };
 use shared_words::MemoryError;
 
@@ -188,6 +188,16 @@ impl Connection {
         })
     }
 
+    /// The one place at which descriptors of others come in.
+    fn receive_into(
+        &self,
+        parts: &mut [IoSliceMut<'_>],
+        control: &mut RecvAncillaryBuffer<'_>,
+        flags: RecvFlags,
+    ) -> Result<RecvMsg, Errno> {
+        rustix::net::recvmsg(&self.socket, parts, control, flags)
+    }
+
     /// Appends a packet; returns its first byte.
     fn receive_files(&self, bytes: &mut Vec<u8>, files: &mut Files) -> Result<u8, PacketError> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
@@ -196,7 +206,7 @@ impl Connection {
             arrival.resize(ARRIVAL_BYTES, 0);
             loop {
                 let mut part = [IoSliceMut::new(&mut arrival[..1 + PACKET_BYTES])];
-                match rustix::net::recvmsg(&self.socket, &mut part, &mut control, RecvFlags::CMSG_CLOEXEC) {
+                match self.receive_into(&mut part, &mut control, RecvFlags::CMSG_CLOEXEC) {
                     Ok(got) => {
                         // A packet that is longer is refused below.
                         bytes.extend_from_slice(&arrival[1..got.bytes.clamp(1, 1 + PACKET_BYTES)]);
@@ -244,7 +254,7 @@ impl Connection {
     pub fn has_unread(&self) -> bool {
         let (mut first, mut control) = ([0], RecvAncillaryBuffer::default());
         let looks = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let looked = rustix::net::recvmsg(&self.socket, &mut [IoSliceMut::new(&mut first)], &mut control, looks);
+        let looked = self.receive_into(&mut [IoSliceMut::new(&mut first)], &mut control, looks);
         looked.is_ok_and(|looked| looked.bytes > 0)
     }
 

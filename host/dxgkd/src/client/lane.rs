@@ -101,20 +101,17 @@ fn make(client: &Client, call: Call, waits: &dyn Fn()) -> OrderedAnswer {
         asleep.set(Some(client.sleeps()));
     });
     drop(asleep);
-    match &result {
-        Ok(reply) => {
-            if let Err(reason) = client.lend_words(reply) {
-                // The answer would name words that the client cannot have.
-                if let Some(undo) = shows.and_then(|call| call.undone_by(reply)) {
-                    // A process that dies meanwhile has nothing left to take back.
-                    let _ = client.host.call(client.process(), undo);
-                }
-                client.log_refusal(name, &reason);
-                return (Err(scarce(reason)), order);
-            }
+    log_quota(client, name, &result);
+    if let Ok(reply) = &result
+        && let Err(reason) = client.lend_words(reply)
+    {
+        // The answer would name words that the client cannot have.
+        if let Some(undo) = shows.and_then(|call| call.undone_by(reply)) {
+            // A process that dies meanwhile has nothing left to take back.
+            let _ = client.host.call(client.process(), undo);
         }
-        Err(refusal) if refusal.blame == Blame::Quota => client.log_refusal(name, &refusal.reason),
-        Err(_) => {}
+        client.log_refusal(name, &reason);
+        return (Err(scarce(reason)), order);
     }
     (result, order)
 }
@@ -193,15 +190,20 @@ fn answer(
         Request::SectionOver { adapter, offset_bytes, size_bytes } => {
             let file = files.pop().expect("just counted");
             let made = host.section_over(process, adapter, file, offset_bytes, size_bytes);
-            if let Err(refusal) = made.as_ref()
-                && refusal.blame == Blame::Quota
-            {
-                client.log_refusal("CreateSection", &refusal.reason);
-            }
+            log_quota(client, "CreateSection", &made);
             Response::Answer(made)
         }
     };
     Ok(Some((response, None)))
+}
+
+/// A refusal that a quota causes goes to the log.
+fn log_quota(client: &Client, name: &str, answer: &Result<Reply, Refusal>) {
+    if let Err(refusal) = answer
+        && refusal.blame == Blame::Quota
+    {
+        client.log_refusal(name, &refusal.reason);
+    }
 }
 
 /// Serves one lane more, on a thread of its own.

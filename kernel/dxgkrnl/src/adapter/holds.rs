@@ -24,7 +24,7 @@ use crate::adapter::Adapter;
 use crate::due::Waiter;
 use crate::hold::{Hold, Until};
 use crate::invariant::{Checked, ensure};
-use crate::number::{DeviceNumber, PacketContextNumber, QueueNumber};
+use crate::number::{DeviceNumber, PacketContextNumber, PagingWorkNumber, QueueNumber};
 use crate::paging::{RingNeed, RingNeeds};
 use crate::queue::Queue;
 use crate::scheduling::{Leaving, Suspendable};
@@ -40,8 +40,8 @@ impl Adapter {
         let endless = self.holds().into_iter().find(|hold| !self.comes(&hold.until, &waits));
         ensure(endless.is_none(), "holds", || {
             endless.map_or_else(String::new, |hold| {
-                let Hold { what, number, until } = hold;
-                format!("{what} {number} is held until {until:?}, which nothing that is queued brings")
+                let Hold { what, which, until } = hold;
+                format!("{what} {which} is held until {until:?}, which nothing that is queued brings")
             })
         })
     }
@@ -69,7 +69,7 @@ impl Adapter {
         match until {
             Until::Progress(value) => ring.will_reach(*value),
             Until::Buffer | Until::Answer | Until::Object => true,
-            Until::Work(number) => ring.will_pass(*number),
+            Until::Work(number) => ring.will_pass(PagingWorkNumber::from_raw(*number)),
             Until::Serial(serial) => ring.will_pass_serial(*serial),
             Until::Wait(waiter) => waits.contains(waiter),
             Until::Node(node) => {

@@ -1,5 +1,5 @@
 //! The kernel's own system pages: fence words, paging buffers, logs, and the rings that drivers ask for. Not how they grow out of system
-//! memory: that is `kernel_room`.
+//! memory: that is `adapter::mapping`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -101,8 +101,8 @@ impl PagingRing {
     }
 
     /// Whether a work is under way that the ring is past, and that processes see, later than now.
-    pub fn will_pass(&self, number: u64) -> bool {
-        (self.shown() + 1..=self.last_queued).contains(&number)
+    pub fn will_pass(&self, work: PagingWorkNumber) -> bool {
+        (self.shown() + 1..=self.last_queued).contains(&work.raw())
     }
 
     /// The same of the memory manager's works.

@@ -57,6 +57,17 @@ struct Spy {
     mappings: Vec<MappingId>,
 }
 
+impl Connection {
+    /// The daemon's answer, after its word that the call waits; `None`: it has ended the connection.
+    fn answer(&self) -> Option<Vec<u8>> {
+        let (first, _) = self.calls.receive(1 << 20, 0).ok()?;
+        match decode(&first) {
+            Ok(Told { response: Response::Waits, .. }) => Some(self.calls.receive(1 << 20, 0).ok()?.0),
+            _ => Some(first),
+        }
+    }
+}
+
 impl Attacker {
     pub fn new(seed: u64, path: PathBuf, luid: Luid) -> Attacker {
         Attacker { dice: Dice::new(Random::new(seed), MALICE), path, luid, connection: None }
@@ -117,11 +128,7 @@ impl Attacker {
             self.connection = Some(connection);
             return Ok(());
         }
-        let Ok((mut answer, _)) = connection.calls.receive(1 << 20, 0) else { return Ok(()) };
-        if let Ok(Told { response: Response::Waits, .. }) = decode(&answer) {
-            let Ok((later, _)) = connection.calls.receive(1 << 20, 0) else { return Ok(()) };
-            answer = later;
-        }
+        let Some(answer) = connection.answer() else { return Ok(()) };
         report.answered += 1;
         if let (Some(spy), Request::Call(call)) = (&mut connection.spies, &asked.request)
             && let Ok(Told { response: Response::Answer(Ok(reply)), .. }) = decode(&answer)
