@@ -39,7 +39,10 @@ impl Reloading {
             assert!(began.elapsed() < NEVER, "it does not serve");
             std::thread::sleep(Duration::from_millis(5));
         }
-        Reloading { child, log, folder }
+        let mut daemon = Reloading { child, log, folder };
+        // The daemon says that it serves when it hears signals; its socket is there before.
+        daemon.logged(" after ");
+        daemon
     }
 
     fn socket(&self) -> PathBuf {
