@@ -82,8 +82,7 @@ impl Adapter {
         }
     }
 
-    /// `D3DKMTEvict`. Physical removal stands behind everything that the device's queues were given before; where buffers name all that they
-    /// use, behind those that name it.
+    /// `D3DKMTEvict`. Physical removal stands behind everything that the device's queues were given before.
     // spec: memory §5.3, memory §10.1
     pub fn evict(
         &mut self,
@@ -95,19 +94,13 @@ impl Adapter {
         let how = how_to_evict(flags)?;
         let allocations = self.vidmm_list(device, list)?;
         self.check_rings_leaving(device, &allocations)?;
+        let last_use = self.queued_work(cx, device)?;
         let (owner, process) = (self.owners.vidmm_of(device), self.owners.process_of(device));
         let not_written = how.not_written_to;
-        let works = if self.lists_are_residency() {
-            let uses: Vec<_> = allocations.iter().map(|id| (*id, self.gpu_uses_of(cx, device, *id))).collect();
-            self.vidmm.evict_each(owner, &uses, how)
-        } else {
-            let last_use = self.queued_work(cx, device)?;
-            self.vidmm.evict(owner, &allocations, how, &last_use).map(Vec::from_iter)
-        };
-        let works = works.map_err(|error| invalid(error.to_string()))?;
+        let work = self.vidmm.evict(owner, &allocations, how, &last_use).map_err(|error| invalid(error.to_string()))?;
         // CAST: bounded by LIST_MAX.
         cx.emit(self.index, Event::Evict { device: device.raw(), count: list.len() as u32, not_written });
-        self.queue_works(cx, process, works);
+        self.queue_any(cx, process, work);
         Ok(self.vidmm.bytes_over_budget(self.vidmm.space_of(owner)))
     }
 

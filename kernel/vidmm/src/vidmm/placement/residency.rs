@@ -185,51 +185,21 @@ impl<F: Copy + Eq> VidMm<F> {
     ) -> Result<Option<Work<F>>, EvictError> {
         self.check_counts(device, list)?;
         self.foresee_end(device, list, flags);
-        Ok(self.give_up(device, list, flags, last_use))
-    }
-
-    /// Takes allocations off a device's list as [`VidMm::evict`] does, each behind its own last uses: for drivers of the first generation,
-    /// whose buffers name everything that they use. A suspended device keeps on its list only what its queued buffers name. So a lock of what
-    /// none of them names keeps no turn from the device (memory §10.1 row 23).
-    ///
-    /// # Errors
-    /// See [`EvictError`].
-    // spec: memory §5.3, memory §6.1
-    pub fn evict_each(
-        &mut self,
-        device: DeviceId,
-        uses: &[(AllocationId, Vec<FencePoint<F>>)],
-        flags: EvictFlags,
-    ) -> Result<Vec<Work<F>>, EvictError> {
-        let list: Vec<AllocationId> = uses.iter().map(|(id, _)| *id).collect();
-        self.check_counts(device, &list)?;
-        self.foresee_end(device, &list, flags);
-        Ok(uses.iter().filter_map(|(id, last_use)| self.give_up(device, &[*id], flags, last_use)).collect())
-    }
-
-    /// Takes allocations off a device's list that were checked.
-    fn give_up(
-        &mut self,
-        device: DeviceId,
-        list: &[AllocationId],
-        flags: EvictFlags,
-        last_use: &[FencePoint<F>],
-    ) -> Option<Work<F>> {
         if self.must_postpone(device, last_use) {
             for &id in list {
                 self.devices.postpone(device, Postponed::Evict { id, flags, last_use: last_use.to_vec() });
             }
-            return None;
+            return Ok(None);
         }
         self.devices.note_uses(device, last_use);
         // Where lists name each of these more often than this call takes back, nothing leaves its place and there is no work to construct.
         if list.iter().all(|id| self.allocations[*id].count > list.len() as u64) {
             self.count_down(device, list, flags, last_use, None);
-            return None;
+            return Ok(None);
         }
         let mut batch = self.works.begin();
         self.count_down(device, list, flags, last_use, Some(&mut batch));
-        self.finish(batch, false)
+        Ok(self.finish(batch, false))
     }
 
     /// Lowers counts that were checked. Without a batch nothing leaves its place.
