@@ -231,11 +231,7 @@ impl Adapter {
                 cx.effects.push(Effect::Answer { token, result });
             }
             Waiter::Event { event, .. } => self.due.set_event(event),
-            Waiter::Burial => {
-                self.bury_dead(cx);
-                // The memory is waited for, or its process has gone: no later turn is to be counted on.
-                self.memory.ring.clear_behind();
-            }
+            Waiter::Burial => self.bury_dead(cx),
             Waiter::Render { done } => self.render_done(cx, done),
             Waiter::Lock { waiting } => self.lock_waited(cx, waiting),
             Waiter::Queue { queue, packet } => self.queue_released(cx, queue, packet),

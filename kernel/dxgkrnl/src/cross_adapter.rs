@@ -126,12 +126,11 @@ impl CrossFences {
         Ok(())
     }
 
-    /// One of its names has gone. Its creator.
-    pub fn unname(&mut self, number: CrossFenceNumber) -> AdapterIndex {
+    /// One of its names has gone.
+    pub fn unname(&mut self, number: CrossFenceNumber) {
         let fence = self.fences.get_mut(number).expect("a name keeps it");
         debug_assert!(fence.names > 0, "a fence counts its names: {fence:?}");
         fence.names -= 1;
-        fence.creator
     }
 
     /// It counts as reached for ever. Whether it does from now on: adapters that hear of it report it in turn, and only the first report of
@@ -206,7 +205,7 @@ mod tests {
         assert!(fences.is_always_signaled(number) && fences.without_name(number).is_some());
         fences.name(number).unwrap();
         assert!(fences.without_name(number).is_none());
-        assert_eq!(fences.unname(number), CREATOR);
+        fences.unname(number);
         assert_eq!(fences.without_name(number).map(CrossFence::creator), Some((CREATOR, false)));
         assert_eq!(fences.remove(number), (CREATOR, PageRun { first: 5, count: Pages(2) }));
         assert!(!fences.becomes_always_signaled(number), "it has gone");

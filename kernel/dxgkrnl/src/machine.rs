@@ -117,14 +117,11 @@ impl Machine {
         Ok(index)
     }
 
-    /// Clears what a process or a name that has gone has left behind, without waiting for another call, and ends the turn.
-    fn clear_behind(&mut self, cx: &mut Cx<'_>) {
-        // Other adapters may lose the last reason to keep something, too.
-        self.carry_news(cx);
+    /// Clears what a process that has gone has left behind, without waiting for another call.
+    fn reap_dead_processes(&mut self, cx: &mut Cx<'_>) {
         for adapter in &mut self.adapters {
             adapter.clear_behind(cx);
         }
-        self.after_turn(cx);
     }
 
     /// An adapter loses power or gets it back (memory §1.10). Going down is answered when everything that its segments do

@@ -198,10 +198,8 @@ impl Turn<'_> {
         }
     }
 
-    /// A name that the turn has, or made, has gone. The adapter settles behind the turn.
     pub(super) fn unname(&mut self, cx: &mut Cx<'_>, object: Shared) {
-        let touched = unname((&mut *self.adapters, self.cross_fences, self.keyed_mutexes), cx, object);
-        self.touched = touched.or(self.touched);
+        unname((&mut *self.adapters, self.cross_fences, self.keyed_mutexes), cx, object);
     }
 
     /// One object has a name more.
@@ -309,34 +307,18 @@ pub struct SharedResource {
 /// Where what is named is kept.
 type Named<'a> = (&'a mut [Adapter], &'a mut CrossFences, &'a mut KeyedMutexes);
 
-/// A name of this object has gone. Answers with the adapter that has the object, or of several the one that created it: the caller settles it.
-pub fn unname(
-    (adapters, cross_fences, keyed_mutexes): Named<'_>,
-    cx: &mut Cx<'_>,
-    object: Shared,
-) -> Option<AdapterIndex> {
-    let touched = match object {
-        Shared::Resource { adapter, body } => {
-            adapters[adapter.0 as usize].unname_resource(cx, body);
-            adapter
-        }
+/// A name of this object has gone.
+pub fn unname((adapters, cross_fences, keyed_mutexes): Named<'_>, cx: &mut Cx<'_>, object: Shared) {
+    match object {
+        Shared::Resource { adapter, body } => adapters[adapter.0 as usize].unname_resource(cx, body),
         Shared::ResourceSet { adapter, body, keyed_mutex, sync_object } => {
             adapters[adapter.0 as usize].unname_resource(cx, body);
             keyed_mutexes.unname(cx, keyed_mutex);
             adapters[adapter.0 as usize].unname_sync_object(cx, sync_object);
-            adapter
         }
-        Shared::Fence { adapter, fence, .. } => {
-            adapters[adapter.0 as usize].unname_fence(cx, fence);
-            adapter
-        }
+        Shared::Fence { adapter, fence, .. } => adapters[adapter.0 as usize].unname_fence(cx, fence),
         Shared::CrossFence { fence, .. } => cross_adapter::unname(cx, (cross_fences, adapters), fence),
-        Shared::SyncObject { adapter, object, .. } => {
-            adapters[adapter.0 as usize].unname_sync_object(cx, object);
-            adapter
-        }
-        Shared::Process { .. } | Shared::Ended => return None,
-    };
-    adapters[touched.0 as usize].name_ended();
-    Some(touched)
+        Shared::SyncObject { adapter, object, .. } => adapters[adapter.0 as usize].unname_sync_object(cx, object),
+        Shared::Process { .. } | Shared::Ended => {}
+    }
 }

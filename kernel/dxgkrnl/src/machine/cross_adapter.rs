@@ -39,11 +39,10 @@ pub fn create<T>(
     made
 }
 
-/// One of its names has gone. Its creator, which may have lost the last reason to keep it.
-pub fn unname(cx: &mut Cx<'_>, (fences, adapters): Kept<'_>, number: CrossFenceNumber) -> AdapterIndex {
-    let creator = fences.unname(number);
+/// One of its names has gone.
+pub fn unname(cx: &mut Cx<'_>, (fences, adapters): Kept<'_>, number: CrossFenceNumber) {
+    fences.unname(number);
     reap(cx, (fences, adapters), number);
-    creator
 }
 
 /// Gives the word back when it has no name and no adapter reaches it.

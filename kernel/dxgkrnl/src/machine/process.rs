@@ -86,7 +86,8 @@ impl Machine {
         let Ok(object) = self.nt_handles.close(ProcessId::SYSTEM, handle) else { return };
         let named = (&mut self.adapters[..], &mut self.cross_fences, &mut self.keyed_mutexes);
         crate::call::unname(named, cx, object);
-        self.clear_behind(cx);
+        self.reap_dead_processes(cx);
+        self.after_turn(cx);
     }
 
     /// A process went: everything that it had is destroyed, others go on. Unknown ids are ignored: a process can die
@@ -114,7 +115,8 @@ impl Machine {
         cx.emit_of_all(Event::ProcessDied { process: id.0 });
         self.blocked.retain(|(process, ..)| *process != id);
         self.lacking.forget(id);
-        self.clear_behind(cx);
+        self.reap_dead_processes(cx);
+        self.after_turn(cx);
     }
 
     /// How much a process's memory is protected against others', and in which band its contexts are (`D3DKMT_SCHEDULINGPRIORITYCLASS`, 0 IDLE to 5 REALTIME;

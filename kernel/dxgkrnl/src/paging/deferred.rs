@@ -4,8 +4,7 @@
 //!
 //! The kernel asks to be told that the hardware is there only when a call or a device waits for an action. It carries the rest out with
 //! the next turn of any process, for an interrupt costs more than a page that is free a little later. A process that has gone makes no
-//! turn any more, and a name that ends may have been the last that kept memory of such a process: the kernel watches the ring until it is
-//! past everything that these have left, works and actions ([`PagingRing::clear_behind`]).
+//! turn any more: the kernel watches the ring until it is past everything that such processes have left ([`PagingRing::clear_behind`]).
 //!
 //! The numbers in `all` rise. `awaited` has the numbers of those in `all` that are awaited, in their order, and `turns` counts the turns of
 //! devices among them.
@@ -90,8 +89,8 @@ pub(super) struct DeferredActions {
     pub(super) awaited: VecDeque<u64>,
     /// Turns of devices among them.
     pub(super) turns: usize,
-    /// The kernel watches the ring up to the work of this number, and carries out the actions that are deferred until then as soon as the
-    /// hardware is there: their process has gone, and makes no call any more that would find them due.
+    /// The kernel carries out the actions that are deferred up to this number as soon as the hardware is there: their process has gone,
+    /// and makes no call any more that would find them due.
     leaving: u64,
     /// One of these is being carried out.
     clears: bool,
@@ -129,6 +128,12 @@ impl DeferredActions {
         debug_assert!(self.awaited.len().max(self.turns) <= self.all.len(), "what is counted is among the actions");
         self.clears = number <= self.leaving;
         Some(what)
+    }
+
+    /// The last action that a process which has gone has left.
+    fn last_left(&self) -> Option<u64> {
+        let behind = self.all.partition_point(|(number, _)| *number <= self.leaving);
+        behind.checked_sub(1).and_then(|last| self.all.get(last)).map(|(number, _)| *number)
     }
 }
 
@@ -221,20 +226,16 @@ impl PagingRing {
         }
     }
 
-    /// A process, or the last name of an object, has gone: the kernel hears when the hardware has got past all that is queued until now,
-    /// carries out the actions that are deferred until now, and likewise treats all that comes of these. It does not wait for a call. A work
-    /// alone counts, too: its memory returns when the kernel notes that the hardware has finished it.
+    /// A process has gone: the kernel carries out what is deferred until now, and what comes of it, when the hardware has got past it,
+    /// without waiting for a call.
     pub fn clear_behind(&mut self) {
-        self.deferred.leaving = self.last_queued;
+        if !self.deferred.all.is_empty() {
+            self.deferred.leaving = self.last_queued;
+        }
     }
 
-    /// The last work that processes or names which have gone have left, if the hardware has not got past it.
-    fn last_left(&self) -> Option<u64> {
-        Some(self.deferred.leaving).filter(|leaving| *leaving > self.last_done)
-    }
-
-    /// The first progress of the ring that the kernel needs to be told of: for a buffer to be reused, a deferred action, the works that a
-    /// process which has gone has left, or the needs of others.
+    /// The first progress of the ring that the kernel needs to be told of: for a buffer to be reused, a deferred action, what a process
+    /// that has gone has left, or the needs of others.
     pub fn progress_to_watch(&self, needs: &RingNeeds) -> Option<u64> {
         let behind = |past: &dyn Fn(&Submitted) -> bool| {
             self.submitted.iter().find(|work| past(work)).map(|work| work.progress_value)
@@ -254,7 +255,7 @@ impl PagingRing {
             RingNeed::Serial(serial) => behind_serial(serial),
         });
         let awaited = self.deferred.awaited.front().copied();
-        let numbers = [awaited, noted, self.last_left()].map(|wanted| wanted.and_then(behind_number));
+        let numbers = [awaited, noted, self.deferred.last_left()].map(|wanted| wanted.and_then(behind_number));
         let displays = needs.displays.and_then(behind_serial);
         numbers.into_iter().chain([buffer, packets, displays]).flatten().min()
     }
