@@ -32,7 +32,8 @@ impl PagingRing {
             };
             holds.push(Hold::new("an action that is deferred behind work", number, until));
         }
-        if let Some(value) = self.progress_to_watch(needs) {
+        // A deed of another adapter may have given this ring a reason to watch, which its next turn sees: then no wait is registered yet.
+        if let Some(value) = self.progress_to_watch(needs).filter(|_| self.waiting_progress) {
             holds.push(Hold::new("what waits for the ring's progress", value, self.watch()));
         }
         holds.extend(self.stillnesses().map(|work| {
