@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use dxgkd::{Daemon, Limits, UserLimits};
@@ -21,6 +21,13 @@ use wddm_types::{Luid, NtStatus, RawHandle};
 
 /// Says where the kernel is of which the child is a client.
 const KERNEL: &str = "OPENWDDM_KERNEL";
+
+/// One test at a time: while a test starts a program, that program has copies of all descriptors of this process for a moment. A connection of
+/// another test that closes then stays open until the program runs, and its client has not gone.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 struct Served {
     path: PathBuf,
@@ -143,6 +150,7 @@ fn goes_in_a_wait(served: &Served, name: &str) -> RawHandle {
 // spec: memory §2.7
 #[test]
 fn what_a_client_had_that_went_in_the_middle_of_a_wait_is_gone_for_the_next_call_of_another() {
+    let _alone = alone();
     let served = serve(Limits::default());
     let link = SocketLink::connect(&served.path).expect("a kernel");
     let call = |made| link.call(made);
@@ -159,6 +167,7 @@ fn what_a_client_had_that_went_in_the_middle_of_a_wait_is_gone_for_the_next_call
 
 #[test]
 fn a_client_that_has_gone_keeps_no_place() {
+    let _alone = alone();
     let user = UserLimits { processes: 1, ..UserLimits::default() };
     for limits in [Limits { processes: 1, ..Limits::default() }, Limits { user, ..Limits::default() }] {
         let served = serve(limits);
@@ -172,6 +181,7 @@ fn a_client_that_has_gone_keeps_no_place() {
 // spec: memory §2.7
 #[test]
 fn a_program_that_has_waited_for_a_process_finds_nothing_of_it() {
+    let _alone = alone();
     let served = serve(Limits::default());
     let link = SocketLink::connect(&served.path).expect("a kernel");
     let call = |made| link.call(made);
