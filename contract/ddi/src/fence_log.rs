@@ -55,6 +55,6 @@ pub trait NativeFenceLogs {
     /// counted before the call is where the kernel's processor reads it, in both logs of each queue.
     ///
     /// # Errors
-    /// Any status stops the adapter.
+    /// Any status stops the adapter, unless a fault explains it: see [`crate::PacketScheduling::submit_command`].
     fn update_logs(&mut self, queues: &[KmdQueue]) -> Result<(), DriverStatus>;
 }

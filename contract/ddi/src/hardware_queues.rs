@@ -41,14 +41,14 @@ pub trait HardwareQueues {
     /// `DxgkDdiSubmitCommandToHwQueue`. Its ring has room: the kernel keeps to `MaxInFlightHwQueueBuffers`.
     ///
     /// # Errors
-    /// Any status puts the device in error.
+    /// Any status puts the device in error, unless a fault explains it: see [`crate::PacketScheduling::submit_command`].
     fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue<'_>) -> Result<(), DriverStatus>;
 
     /// `DxgkDdiSuspendContext`: the context's queues leave the run list; their rings stay as they are and may be filled on.
     /// Answered by [`Interrupt::SuspendContextCompleted`] with this `suspend_fence`, unless nothing executes at return.
     ///
     /// # Errors
-    /// Any status stops the adapter.
+    /// Any status stops the adapter, unless a fault explains it: see [`crate::PacketScheduling::submit_command`].
     fn suspend_context(&mut self, context: KmdContext, suspend_fence: u64) -> Result<SuspendStatus, DriverStatus>;
 
     /// `DxgkDdiResumeContext`: its queues go on where they were. Must succeed.
@@ -68,7 +68,8 @@ pub trait HardwareQueues {
     /// holds from the next decision of its band on.
     ///
     /// # Errors
-    /// `NotSupported`, as by default. Any other fails the creation, and later stops the adapter.
+    /// `NotSupported`, as by default. Any other fails the creation, and later stops the adapter, unless a fault explains it: see
+    /// [`crate::PacketScheduling::submit_command`].
     fn set_context_scheduling_properties(
         &mut self,
         properties: SetContextSchedulingProperties,

@@ -242,19 +242,22 @@ pub trait PacketScheduling {
     /// `DxgkDdiPatch`, level 1.
     ///
     /// # Errors
-    /// Bug check 0x119, parameter 3: the adapter stops.
+    /// Bug check 0x119, parameter 3: the adapter stops, unless a fault explains it ([`PacketScheduling::submit_command`]).
     fn patch(&mut self, patch: &mut Patch<'_>) -> Result<(), DriverStatus>;
 
     /// `DxgkDdiSubmitCommand`, level 1, at dispatch level.
     ///
     /// # Errors
-    /// Bug check 0x119, parameter 2: the adapter stops.
+    /// Bug check 0x119, parameter 2: the adapter stops. A driver may refuse a packet for a fault on its node of which the kernel has not
+    /// heard: the kernel hears the driver's interrupts before it judges a refusal. A fault of the same device makes the refusal moot; with
+    /// that of another one the kernel asks again.
     fn submit_command(&mut self, submit: SubmitCommand<'_>) -> Result<(), DriverStatus>;
 
     /// `DxgkDdiSubmitCommandVirtual`.
     ///
     /// # Errors
-    /// `InvalidParameter` puts the device in error; anything else stops the adapter.
+    /// `InvalidParameter` puts the device in error; anything else stops the adapter, unless a fault explains it
+    /// ([`PacketScheduling::submit_command`]).
     fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual<'_>) -> Result<(), DriverStatus>;
 
     /// `DxgkDdiPreemptCommand`, level 1, class of the GPU scheduler, at dispatch level: take the node back from what was handed
@@ -263,7 +266,7 @@ pub trait PacketScheduling {
     /// that is PreemptionAware, and not again before the answer.
     ///
     /// # Errors
-    /// Bug check 0x119: the adapter stops.
+    /// Bug check 0x119: the adapter stops, unless a packet of the node has faulted. The request is over then, and is not answered.
     fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus>;
 
     /// `DxgkDdiResetEngine`, level 1, class of the GPU scheduler (`SupportPerEngineTDR`): a node has not answered a preemption in time.

@@ -260,6 +260,7 @@ impl Adapter {
         self.displays_stopped(cx);
         self.life.stop(reason);
         self.due.waits_ended(self.sync.end_all_waits());
+        self.due.forget_refusals();
         self.release_mappings(cx);
         self.memory.ring.abandon();
     }

@@ -10,16 +10,19 @@
 //! | events to set | waits and signals that name an event | the machine, when all adapters have settled |
 //! | global handles that have gone with what they named | legacy objects, resources | the machine, behind each call |
 //! | sections that allocations have left, one item for each use | the paging ring, when the last access is over | the machine, behind each call |
+//! | refusals of the driver that are not judged (`refusal`) | the parts that hand work to the driver | the machine, behind each call |
 //!
 //! It is not the paging ring's queue of ends that wait for its works, and it decides nothing but the order of ended waits.
 //! It asks no other part.
 //!
-//! What holds between calls of the machine: all four queues are empty. `Machine::check_invariants` checks it.
+//! What holds between calls of the machine: all five queues are empty. `Machine::check_invariants` checks it.
 
 mod order;
+mod refusal;
 mod waiter;
 
 pub use order::{SettleStep, Settles, settle_in_order};
+pub use refusal::{DriverRefusal, RefusedWork, Verdict};
 pub use waiter::{RingWait, Waiter};
 
 use std::collections::VecDeque;
@@ -35,6 +38,7 @@ pub struct Due {
     events: Vec<EventName>,
     gone_globals: Vec<RawHandle>,
     left_sections: Vec<SectionNumber>,
+    refusals: Vec<DriverRefusal>,
 }
 
 impl Due {
@@ -120,6 +124,7 @@ impl Due {
             (self.events.is_empty(), "events to set"),
             (self.gone_globals.is_empty(), "global handles that have gone"),
             (self.left_sections.is_empty(), "sections that were left"),
+            (self.refusals.is_empty(), "refusals to judge"),
         ];
         queues.into_iter().find(|(is_empty, _)| !is_empty).map(|(_, name)| name)
     }

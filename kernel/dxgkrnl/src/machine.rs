@@ -272,8 +272,20 @@ impl Machine {
         self.adapters.iter().map(Adapter::outstanding_works).max().unwrap_or(0)
     }
 
-    /// Carries news from adapter to adapter, lets blocked calls go on, and arms the timer.
+    /// Ends a turn: what it has left behind is carried out, drivers' refusals are judged, and the timer is armed.
     pub(crate) fn after_turn(&mut self, cx: &mut Cx<'_>) {
+        self.go_on(cx);
+        while self.judge_refusals(cx) {
+            self.go_on(cx);
+        }
+        self.drivers_left(cx);
+        self.adapters.iter_mut().for_each(|adapter| adapter.revoke_returned(cx));
+        self.set_events(cx);
+        self.arm_timer(cx);
+    }
+
+    /// Reads logs, carries news from adapter to adapter, lets blocked calls go on.
+    fn go_on(&mut self, cx: &mut Cx<'_>) {
         for adapter in &mut self.adapters {
             adapter.drain_logs(cx, &Names(&self.processes));
         }
@@ -290,10 +302,15 @@ impl Machine {
         for adapter in &mut self.adapters {
             adapter.lend_logs(cx, SchedulingLogs::drain);
         }
-        self.drivers_left(cx);
-        self.adapters.iter_mut().for_each(|adapter| adapter.revoke_returned(cx));
-        self.set_events(cx);
-        self.arm_timer(cx);
+    }
+
+    /// Judges what drivers have refused, after it has heard them. Whether there was anything to judge.
+    fn judge_refusals(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut any = false;
+        for adapter in &mut self.adapters {
+            any |= adapter.judge_refusals(cx, &Names(&self.processes));
+        }
+        any
     }
 
     /// Ends the watch over driver calls: none is under way when a turn is over.

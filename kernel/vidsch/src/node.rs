@@ -224,6 +224,15 @@ impl<C: Copy + Ord, P> Nodes<C, P> {
         (preemptible && known.state == NodeState::Fed).then(|| known.ask())
     }
 
+    /// The driver has refused this request, if it is the one that is pending: the node has what it had, and is asked anew where that is due.
+    // spec: sync §4.3
+    pub fn refused(&mut self, node: NodeId, request: PreemptionNumber) {
+        let known = self.node_mut(node);
+        if known.state == NodeState::Asked(request) {
+            known.happens(Event::Refuse);
+        }
+    }
+
     /// The context has gone, or its device is lost: its packets on the node mean nothing any more. The driver may report them still.
     pub fn drop_of(&mut self, node: NodeId, context: C) {
         let Node { in_flight, dropped, .. } = self.node_mut(node);

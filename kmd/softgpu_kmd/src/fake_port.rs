@@ -109,9 +109,11 @@ impl DevicePort for FakePort {
             let state = match value {
                 queue_control::ENABLE | queue_control::RESUME => queue_state::READY,
                 queue_control::SUSPEND => queue_state::SUSPENDED,
-                // It goes on until the test says that it has stopped.
-                queue_control::PREEMPT => queue_state::READY,
-                queue_control::COMMIT | queue_control::RANK => {
+                // It goes on until the test says that it has stopped, unless it has faulted.
+                queue_control::PREEMPT if inside.queues.get(&selected) != Some(&queue_state::FAULTED) => {
+                    queue_state::READY
+                }
+                queue_control::PREEMPT | queue_control::COMMIT | queue_control::RANK => {
                     *inside.queues.get(&selected).unwrap_or(&queue_state::DISABLED)
                 }
                 _ => queue_state::DISABLED,

@@ -20,6 +20,7 @@
 //! all devices signal, while the driver is late with its interrupts ([`run_waiters`]). From seed 15000 on three in ten kernels plan their evictions. From seed 16000 on
 //! a fourth of the thirteen has a world beside it in which processes repeat their work, and read in place what does not fit ([`run_readers`]).
 //! From seed 17000 on the CPUs of two worlds in five look again and again at what they have locked, while other content takes its place.
+//! From seed 10^10 on the drivers of half the worlds without packets are late with faults, and refuse meanwhile what is for the node.
 //!
 //! # What is checked, all the time
 //! | checker | rule |

@@ -27,6 +27,8 @@ const WAITERS_FROM: u64 = 13_000;
 const READERS_FROM: u64 = 16_000;
 /// From here on the CPUs of some worlds keep what they have locked.
 const LINGERS_FROM: u64 = 17_000;
+/// From here on drivers of some worlds are late with faults.
+const HESITATES_FROM: u64 = 10_000_000_000;
 /// The kinds of any other seed's world, by its remainder: as many seeds in a row cover them all. Their number is coprime to the other
 /// remainders that choices use, so that each kind meets every choice.
 const TURNS: [Kind; 13] = [
@@ -189,6 +191,11 @@ pub fn sleeps(seed: u64, kind: Kind) -> bool {
 // spec: memory §6.3
 pub fn lingers(seed: u64) -> bool {
     seed >= LINGERS_FROM && Random::new(seed.rotate_left(10)).chance(40)
+}
+
+/// Whether the driver is late with faults, and refuses meanwhile what is for the node that has faulted. In worlds of packets no work faults.
+pub fn hesitates(seed: u64, kind: Kind) -> bool {
+    seed >= HESITATES_FROM && !kind.has_packets() && Random::new(seed.rotate_left(33)).chance(50)
 }
 
 /// Whether processes of other sorts live beside a world's own.

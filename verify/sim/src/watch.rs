@@ -4,6 +4,7 @@
 mod addresses;
 mod fences;
 mod folds;
+mod hesitant;
 mod packets;
 mod queues;
 
@@ -18,6 +19,7 @@ use crate::check::contract::Broken;
 use crate::check::{Ledger, Shared, shared};
 use crate::sabotage::Sabotage;
 pub use folds::{Folds, Names};
+pub use hesitant::Hesitant;
 use packets::Tampering;
 
 const CONTRACT: &str = "ddi contract";

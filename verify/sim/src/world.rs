@@ -23,8 +23,8 @@ use crate::random::Random;
 use crate::renderers::Renderers;
 use crate::report::{Report, Violation};
 use crate::sabotage::{DeafPort, Sabotage};
-use crate::shape::{Kind, Takers, build, has_neighbours, lends, lingers, page_table_bytes, sleeps};
-use crate::watch::Watched;
+use crate::shape::{Kind, Takers, build, has_neighbours, hesitates, lends, lingers, page_table_bytes, sleeps};
+use crate::watch::{Hesitant, Watched};
 use sleep::Sleeps;
 
 const MIB: u64 = 1 << 20;
@@ -113,8 +113,15 @@ impl World {
         config.isolates_processes = lends(seed, kind);
         config.tracer = Box::new(Listener(Arc::clone(ledger)));
         let watched = Arc::clone(ledger);
-        config.wrap_miniport =
-            Some(Box::new(move |inner| Watched::before(inner, watched, sabotage, kind.has_packets())));
+        let hesitates = hesitates(seed, kind);
+        if hesitates {
+            // The kernel hears such a driver at the latest when it looks for hung work.
+            config.recovery.delay_ns = Some(2_000_000_000);
+        }
+        config.wrap_miniport = Some(Box::new(move |inner| {
+            let seen = Watched::before(inner, Arc::clone(&watched), sabotage, kind.has_packets());
+            if hesitates { Hesitant::before(seen, watched) } else { seen }
+        }));
         if sabotage == Sabotage::LostInterrupts {
             let deaf = Arc::new(AtomicBool::new(true));
             config.wrap_port = Some(Box::new(|inner| Arc::new(DeafPort::new(inner, deaf)) as Arc<dyn DevicePort>));

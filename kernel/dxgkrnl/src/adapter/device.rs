@@ -6,7 +6,7 @@ use ddi::{CreateDevice, DeviceInfo, KmdDevice};
 use events::Event;
 use kmt_calls::{DeviceFault, DeviceState, Refusal};
 use vidsch::SuspendReasons;
-use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
+use wddm_types::{Blame, NodeId, NtStatus, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::context_allocation::ContextAllocation;
@@ -312,15 +312,18 @@ impl Adapter {
         }
     }
 
-    /// A device's work on the GPU has faulted: it is lost, and GetDeviceState tells where and how.
+    /// A device's work on a node has faulted: it is lost, and GetDeviceState tells where and how.
     // spec: memory §5.8, memory §8.6
     pub fn fail_faulted_device(
         &mut self,
         cx: &mut Cx<'_>,
-        number: DeviceNumber,
+        (number, node): (DeviceNumber, NodeId),
         (state, whose): (DeviceState, String),
         fault: DeviceFault,
     ) {
+        if self.owners.is_active(number) {
+            self.due.fault_heard(node);
+        }
         self.owners.note_fault(number, fault);
         let DeviceFault { address, write, invalid_instruction } = fault;
         let what = match (invalid_instruction, write) {

@@ -14,6 +14,7 @@ use wddm_types::{EngineId, NodeId, VidPnTargetId};
 
 use crate::adapter::Adapter;
 use crate::adapter::Names;
+use crate::due::{DriverRefusal, RefusedWork, Verdict};
 use crate::effect::Cx;
 use crate::packet::NodePreempted;
 use crate::store::ObjectNumber;
@@ -44,7 +45,7 @@ struct Reported {
     monitored: BTreeSet<(NodeId, EngineId)>,
     faults: Vec<PageFault>,
     suspended: Vec<(OsContext, u64)>,
-    packets: Vec<(NodeId, u32)>,
+    packets: Vec<(NodeId, PacketFenceId)>,
     packet_faults: Vec<DmaFault>,
     preempted: Vec<NodePreempted>,
     /// Targets, their surfaces, and whether at no blank.
@@ -71,7 +72,7 @@ impl Notify for Reported {
             Interrupt::EngineStateChange { node, engine, state } => self.engines.push((node, engine, state)),
             Interrupt::GpuEngineTimeout { node, engine } => self.engines.push((node, engine, EngineState::Hung)),
             Interrupt::SchedulingLogInterrupt { node, engine } => drop(self.logs.insert((node, engine))),
-            Interrupt::DmaCompleted { node, fence_id } => self.packets.push((node, fence_id)),
+            Interrupt::DmaCompleted { node, fence_id } => self.packets.push((node, PacketFenceId(fence_id))),
             Interrupt::DmaPreempted { node, engine, preemption_fence_id, last_completed_fence_id } => {
                 self.preempted.push(NodePreempted { node, engine, preemption_fence_id, last_completed_fence_id });
             }
@@ -126,9 +127,9 @@ impl Adapter {
             let told = self.context_suspended(cx, context, suspend_fence);
             self.heed(cx, told);
         }
-        for (node, fence_id) in reported.packets {
-            self.packet_completed(cx, node, PacketFenceId(fence_id));
-        }
+        // Reports from before a reset mean nothing behind it.
+        let resets = self.life.reset_count();
+        let packet_faults = self.packets_reported(cx, reported.packets, reported.packet_faults);
         for (target, notification) in reported.periodic {
             let told = self.periodic_fence_signaled(cx, target, notification);
             self.heed(cx, told);
@@ -139,9 +140,7 @@ impl Adapter {
                 Shown::Planes(planes) => self.planes_blank(cx, target, &planes, immediate),
             }
         }
-        // Reports from before a reset mean nothing behind it.
-        let resets = self.life.reset_count();
-        for fault in reported.packet_faults {
+        for fault in packet_faults {
             if self.life.reset_count() == resets {
                 self.packet_faulted(cx, fault);
             }
@@ -163,6 +162,75 @@ impl Adapter {
             if counts && self.has_engine(cx, node, engine, interrupt) {
                 self.engine_state_changed(cx, node, state);
             }
+        }
+    }
+
+    /// Packets are done. The driver also reports faults of packets whose contexts were dropped meanwhile, and a node may have been handed
+    /// others behind those: such a fault comes before them. Answers with the faults that come behind what is done.
+    // spec: memory §5.8
+    fn packets_reported(
+        &mut self,
+        cx: &mut Cx<'_>,
+        packets: Vec<(NodeId, PacketFenceId)>,
+        mut faults: Vec<DmaFault>,
+    ) -> Vec<DmaFault> {
+        let resets = self.life.reset_count();
+        for (node, id) in packets {
+            let is_before = |fault: &DmaFault| fault.node == node && id.is_later_than(PacketFenceId(fault.fence_id));
+            let (before, others) = faults.into_iter().partition(is_before);
+            faults = others;
+            let before: Vec<DmaFault> = before;
+            before.into_iter().for_each(|fault| self.packet_faulted(cx, fault));
+            if self.life.reset_count() == resets {
+                self.packet_completed(cx, node, id);
+            }
+        }
+        faults
+    }
+
+    /// Hears the driver for the sake of its refusals that are not judged, and judges them. Whether there were any.
+    pub fn judge_refusals(&mut self, cx: &mut Cx<'_>, names: &Names<'_>) -> bool {
+        if !self.due.hears_refusals() {
+            return false;
+        }
+        self.interrupt_raised(cx, names);
+        for refusal in self.due.take_heard() {
+            self.judge(cx, refusal);
+        }
+        self.settle(cx);
+        true
+    }
+
+    /// A refusal, when the kernel has heard the driver's interrupts.
+    // spec: memory §5.8, memory §8.6
+    fn judge(&mut self, cx: &mut Cx<'_>, refusal: DriverRefusal) {
+        let DriverRefusal { work, device, .. } = refusal;
+        if self.life.has_stopped() || device.is_some_and(|device| !self.owners.is_active(device)) {
+            return;
+        }
+        if refusal.is_explained() {
+            return self.ask_driver_again(cx, work);
+        }
+        match (refusal.verdict, device) {
+            (Verdict::Lose(reason), Some(device)) => self.fail_device(cx, device, DeviceState::ErrorDmaFault, reason),
+            (Verdict::Reset(reason), _) => self.life.reset_falls_due(reason),
+            (Verdict::Stop(reason) | Verdict::Lose(reason), _) => self.stop(cx, reason),
+        }
+    }
+
+    /// The fault of another device explains a refusal.
+    fn ask_driver_again(&mut self, cx: &mut Cx<'_>, work: RefusedWork) {
+        match work {
+            // It is handed over when the adapter settles. Entries of a log are read with the next ones: the kernel has looked at the fences of
+            // the log's process, as it does when a log says nothing new.
+            RefusedWork::Packet | RefusedWork::Logs => {}
+            RefusedWork::Paging => unreachable!("no fault of a context explains it"),
+            RefusedWork::Command(queue) if self.queues.get(queue).is_some() => self.pump_queue(cx, queue),
+            RefusedWork::Suspension(context, number) => self.suspend_context_again(cx, context, number),
+            RefusedWork::Rank(context) if self.queues.context(context).is_some() => self.tell_rank(cx, context),
+            // Queue or context has gone meanwhile.
+            RefusedWork::Command(_) | RefusedWork::Rank(_) => {}
+            RefusedWork::Preemption(node, number) => self.vidsch.nodes.refused(node, number),
         }
     }
 
@@ -225,7 +293,8 @@ impl Adapter {
         );
         let PageFault { virtual_address: address, write, invalid_instruction, .. } = fault;
         let whose = (DeviceState::ErrorDmaPageFault, format!("queue {}", queue.raw()));
-        self.fail_faulted_device(cx, device, whose, DeviceFault { address, write, invalid_instruction });
+        let node = self.queues.node_of(queue);
+        self.fail_faulted_device(cx, (device, node), whose, DeviceFault { address, write, invalid_instruction });
     }
 
     pub fn is_paging_queue(&self, queue: KmdQueue) -> bool {

@@ -74,6 +74,7 @@ impl Adapter {
         }
         self.end_idle_waits(cx, WaitsOf::Ring);
         self.due.forget_ring();
+        self.due.forget_refusals();
         self.memory.ring.is_watched(false);
     }
 

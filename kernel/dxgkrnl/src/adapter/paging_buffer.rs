@@ -8,6 +8,7 @@ use wddm_types::{PhysicalAddress, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::breach::Breach;
+use crate::due::{DriverRefusal, RefusedWork, Verdict};
 use crate::effect::Cx;
 use crate::paging::{Filled, Filling, Names, Question};
 use crate::store::ObjectNumber;
@@ -35,6 +36,7 @@ impl Adapter {
     pub(super) fn build_buffers(&mut self, cx: &mut Cx<'_>) -> Result<(), Breach> {
         while self.may_pump()
             && !self.life.is_reset_due()
+            && !self.due.paging_awaits_judgement()
             && let Some(progress) = self.memory.ring.next_build()
         {
             if progress > self.ring_progress(cx) || !self.may_build(cx) {
@@ -59,7 +61,7 @@ impl Adapter {
         let filled = filled?;
         // A buffer without commands is submitted too where its progress value ends something: the work, or a hold of the ring.
         if self.memory.ring.is_submitted(filled, used) {
-            self.submit_buffer(cx, used)?;
+            self.submit_buffer(cx, used);
         }
         if filled == Filled::Whole {
             for gone in self.memory.ring.work_built() {
@@ -156,12 +158,18 @@ impl Adapter {
         Ok(None)
     }
 
-    fn submit_buffer(&mut self, cx: &mut Cx<'_>, used: usize) -> Result<(), String> {
+    fn submit_buffer(&mut self, cx: &mut Cx<'_>, used: usize) {
         let powered = self.raise_engine(cx, self.driver.paging_node());
-        let value = self.memory.ring.submit_buffer(self.driver.call(cx), cx.memory, used, powered)?;
+        let submitted = self.memory.ring.submit_buffer(self.driver.call(cx), cx.memory, used, powered);
+        let value = match submitted {
+            Ok(value) => value,
+            // The fault of the ring itself explains it, and has the adapter reset.
+            Err(reason) => {
+                return self.due.refused(DriverRefusal::new(RefusedWork::Paging, None, [], Verdict::Stop(reason)));
+            }
+        };
         let work = self.memory.ring.building_number().raw();
         // CAST: a paging buffer is far below 4 GiB.
         cx.emit(self.index, Event::PagingSubmitted { work, progress_value: value, words: used as u32 });
-        Ok(())
     }
 }

@@ -9,9 +9,10 @@ use vidsch::QueueId;
 use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::breach::Breach;
+use crate::due::{DriverRefusal, RefusedWork, Verdict};
 use crate::effect::Cx;
 use crate::number::{ContextNumber, DeviceNumber, PacketContextNumber};
+use crate::queue::Context;
 use crate::scheduling::{AnyContext, Awaited, ContextPriority, priority_of, set_rank};
 
 impl Adapter {
@@ -81,37 +82,36 @@ impl Adapter {
     // spec: sync §4.2
     pub(super) fn lend_ranks(&mut self, cx: &mut Cx<'_>) {
         let news = self.vidsch.ranks.to_tell();
-        let told = self.tell_driver(cx, news);
-        self.heed(cx, told);
+        self.tell_driver(cx, news);
     }
 
     /// A context ranks otherwise by itself.
     // spec: sync §4.2
-    fn tell_rank(&mut self, cx: &mut Cx<'_>, number: ContextNumber) {
+    pub(super) fn tell_rank(&mut self, cx: &mut Cx<'_>, number: ContextNumber) {
         let context = AnyContext::Hardware(number);
         let rank = self.vidsch.ranks.tell(context);
-        let told = self.tell_driver(cx, vec![(context, rank)]);
-        self.heed(cx, told);
+        self.tell_driver(cx, vec![(context, rank)]);
     }
 
     /// A process has another class: all its contexts rank otherwise.
     // spec: sync §4.2
     pub(super) fn tell_ranks(&mut self, cx: &mut Cx<'_>, process: ProcessId, class: u32) {
         let news = self.vidsch.ranks.set_class(process.0.into(), class);
-        let told = self.tell_driver(cx, news);
-        self.heed(cx, told);
+        self.tell_driver(cx, news);
     }
 
     /// Tells the driver of these ranks, as long as it answers; not the driver of an adapter that has stopped.
-    fn tell_driver(&mut self, cx: &Cx<'_>, news: Vec<(AnyContext, Rank)>) -> Result<(), Breach> {
+    fn tell_driver(&mut self, cx: &Cx<'_>, news: Vec<(AnyContext, Rank)>) {
         if self.life.has_stopped() {
-            return Ok(());
+            return;
         }
         for (context, rank) in news {
             let AnyContext::Hardware(number) = context else { unreachable!("packet contexts' ranks are not told") };
-            set_rank(&mut self.driver.call(cx), self.queues[number].kmd, rank)
-                .map_err(|status| Breach(format!("SetContextSchedulingProperties failed: {status}")))?;
+            let Context { kmd, node, device, .. } = self.queues[number];
+            if let Err(status) = set_rank(&mut self.driver.call(cx), kmd, rank) {
+                let verdict = Verdict::Stop(format!("SetContextSchedulingProperties failed: {status}"));
+                self.due.refused(DriverRefusal::new(RefusedWork::Rank(number), Some(device), [node], verdict));
+            }
         }
-        Ok(())
     }
 }

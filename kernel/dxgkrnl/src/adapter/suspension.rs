@@ -15,8 +15,10 @@ use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::breach::Breach;
+use crate::due::{DriverRefusal, RefusedWork, Verdict};
 use crate::effect::Cx;
 use crate::number::{ContextNumber, DeviceNumber};
+use crate::queue::Context;
 use crate::scheduling::{Leaving, Suspendable};
 use crate::store::ObjectNumber;
 
@@ -48,8 +50,7 @@ impl Adapter {
         let made = self.need_suspension_fence(cx);
         self.heed(cx, made)?;
         cx.emit(self.index, Event::DeviceSuspended { device: number.raw(), reasons: reason.bits() });
-        let suspended = self.suspend_contexts(cx, number, value);
-        let mut waiting = self.heed(cx, suspended)?;
+        let mut waiting = self.suspend_contexts(cx, number, value);
         waiting.extend(self.packets_running(number));
         let no_timeout = self.queues.of_device(number).any(|(_, queue)| queue.no_timeout)
             || self.packets.of_device(number).any(|context| self.packets[context].no_timeout);
@@ -59,28 +60,37 @@ impl Adapter {
     }
 
     /// Has the driver suspend the hardware contexts of a device. Answers with those that acknowledge later.
-    fn suspend_contexts(
-        &mut self,
-        cx: &Cx<'_>,
-        device: DeviceNumber,
-        value: SuspensionNumber,
-    ) -> Result<BTreeSet<Leaving>, Breach> {
+    fn suspend_contexts(&mut self, cx: &Cx<'_>, device: DeviceNumber, value: SuspensionNumber) -> BTreeSet<Leaving> {
         let mut waiting = BTreeSet::new();
         for context in self.queues.contexts_of(device).collect::<Vec<_>>() {
             for queue in &self.queues[context].queues {
                 self.vidsch.queues.suspend(self.queues[*queue].vidsch);
             }
-            let kmd = self.queues[context].kmd;
-            let hardware = self.driver.call(cx).hardware_queues().expect("checked at adapter start");
-            match hardware.suspend_context(kmd, value.raw()) {
-                Ok(SuspendStatus::Suspended) => {}
-                Ok(SuspendStatus::Pending) => {
-                    waiting.insert(Leaving::Hardware(context));
-                }
-                Err(status) => return Err(Breach(format!("SuspendContext failed: {status}"))),
+            if self.suspend_context(cx, context, value) == SuspendStatus::Pending {
+                waiting.insert(Leaving::Hardware(context));
             }
         }
-        Ok(waiting)
+        waiting
+    }
+
+    /// Has the driver suspend a hardware context. One that it refuses counts as pending until the refusal is judged.
+    fn suspend_context(&mut self, cx: &Cx<'_>, context: ContextNumber, value: SuspensionNumber) -> SuspendStatus {
+        let Context { kmd, node, device, .. } = self.queues[context];
+        let hardware = self.driver.call(cx).hardware_queues().expect("checked at adapter start");
+        hardware.suspend_context(kmd, value.raw()).unwrap_or_else(|status| {
+            let verdict = Verdict::Stop(format!("SuspendContext failed: {status}"));
+            let work = RefusedWork::Suspension(context, value);
+            self.due.refused(DriverRefusal::new(work, Some(device), [node], verdict));
+            SuspendStatus::Pending
+        })
+    }
+
+    /// The fault of another device explains that the driver refused this.
+    pub(super) fn suspend_context_again(&mut self, cx: &mut Cx<'_>, number: ContextNumber, value: SuspensionNumber) {
+        let Some(context) = self.queues.context(number) else { return };
+        if self.is_suspended(context.device) && self.suspend_context(cx, number, value) == SuspendStatus::Suspended {
+            self.forget_suspension(cx, Leaving::Hardware(number));
+        }
     }
 
     /// Makes the fence of suspensions before the first one needs it.

@@ -10,8 +10,10 @@ use super::list::driver_list;
 use super::work::{Packet, Portion, Work};
 use super::{DmaBufferNumber, Packets};
 use crate::driver::Driver;
+use crate::due::Verdict;
 use crate::effect::Cx;
 use crate::number::{PacketContextNumber, PacketNumber};
+use crate::store::ObjectNumber;
 
 /// A packet, or its next part, on its way to the driver.
 pub struct Starting {
@@ -24,15 +26,33 @@ pub struct Starting {
 pub enum Refused {
     /// It names memory that has no place. Its buffer is free.
     Away(DmaBufferNumber),
-    /// The driver did not patch it.
-    Patch(DriverStatus),
-    /// The driver did not take it.
-    Submit(DriverStatus),
-    /// The driver did not take commands in the context's space.
-    Virtual(DriverStatus),
+    /// The driver did not patch it, or did not take it. The consequence, unless a fault explains that.
+    ByDriver(Verdict),
+}
+
+/// The driver did not patch a packet: bug check 0x119, parameter 3.
+fn patch_failed(status: DriverStatus) -> Refused {
+    Refused::ByDriver(Verdict::Stop(format!("Patch failed: {status}")))
+}
+
+/// The driver did not take a packet: bug check 0x119, parameter 2.
+fn submit_failed(status: DriverStatus) -> Refused {
+    Refused::ByDriver(Verdict::Stop(format!("SubmitCommand failed: {status}")))
+}
+
+/// The driver did not take commands in a context's space. The process has chosen them.
+fn virtual_failed(context: PacketContextNumber, status: DriverStatus) -> Refused {
+    let DriverStatus::InvalidParameter(reason) = status else { return submit_failed(status) };
+    let reason = format!("context {}: the driver refused a submission: {reason}", context.raw());
+    Refused::ByDriver(Verdict::Lose(reason))
 }
 
 impl Starting {
+    /// Its context.
+    pub fn context(&self) -> PacketContextNumber {
+        self.context
+    }
+
     /// The packet's number.
     pub fn number(&self) -> PacketNumber {
         self.packet.number
@@ -79,6 +99,15 @@ impl Packets {
             Work::Virtual { .. } => None,
         };
         Starting { context, packet, portion }
+    }
+
+    /// The driver has not taken a packet, or a part of one: it is in front of its queue again.
+    pub fn was_refused(&mut self, starting: Starting) {
+        let Starting { context, mut packet, portion } = starting;
+        if let (Some(portion), Work::Patched { portions, .. }) = (portion, &mut packet.work) {
+            portions.push_front(portion);
+        }
+        self.contexts[context].queued.push_front(packet);
     }
 
     /// Hands a packet, or a part of one, to the driver under an id. Says whether it was patched.
@@ -153,7 +182,7 @@ impl Packets {
                 flags,
             };
             let driver = driver.call(cx).packet_scheduling().expect("it made this context");
-            driver.patch(&mut patch).map_err(Refused::Patch)?;
+            driver.patch(&mut patch).map_err(patch_failed)?;
             // It may come back, and is patched again only if something has moved since. The places of other portions keep their content.
             if portion.is_none() {
                 entries.iter_mut().for_each(|bound| bound.written = bound.binding.place);
@@ -172,7 +201,7 @@ impl Packets {
             flags,
         };
         let driver = driver.call(cx).packet_scheduling().expect("it made this context");
-        driver.submit_command(submit).map(|()| changed).map_err(Refused::Submit)
+        driver.submit_command(submit).map(|()| changed).map_err(submit_failed)
     }
 
     /// Submits commands in the context's space: a user's, or what the driver has written.
@@ -206,6 +235,7 @@ impl Packets {
             flags,
         };
         let driver = driver.call(cx).packet_scheduling().expect("it made this context");
-        driver.submit_command_virtual(submit).map(|()| false).map_err(Refused::Virtual)
+        let submitted = driver.submit_command_virtual(submit);
+        submitted.map(|()| false).map_err(|status| virtual_failed(context, status))
     }
 }

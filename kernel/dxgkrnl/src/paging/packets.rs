@@ -125,7 +125,7 @@ impl PagingRing {
     /// Hands a paging buffer over. Without addresses it is patched first, like every DMA buffer, though it names nothing by a list.
     ///
     /// # Errors
-    /// The driver refused it, which stops the adapter: bug check 0x119, parameter 3 for Patch, 2 for SubmitCommand.
+    /// The driver refused it: bug check 0x119, parameter 3 for Patch, 2 for SubmitCommand.
     // spec: memory §1.11, memory §7.1, memory §7.4
     pub fn hand_over(
         &mut self,

@@ -16,7 +16,7 @@ impl PacketFenceId {
     }
 
     /// Whether this one was given out behind another.
-    pub(super) fn is_later_than(self, other: PacketFenceId) -> bool {
+    pub fn is_later_than(self, other: PacketFenceId) -> bool {
         self.0.wrapping_sub(other.0).wrapping_sub(1) < HALF
     }
 }

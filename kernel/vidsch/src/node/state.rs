@@ -1,8 +1,8 @@
 //! The life of a node between the packets that it has: one enum, one table. Only in `Fed` is a packet handed over.
 //!
 //! ```text
-//!              Ask               Answer
-//!      ┌─────┐ ──▶ ┌───────┐ ──────▶ ┌───────────┐
+//!         Ask, Refuse back      Answer
+//!      ┌─────┐ ◀─▶ ┌───────┐ ──────▶ ┌───────────┐
 //!   ──▶│ Fed │     │ Asked │         │ Answering │
 //!      └─────┘     └───────┘         └───────────┘
 //!       ▲   ▲  Reset from anywhere         │
@@ -34,6 +34,8 @@ pub(super) enum NodeState {
 pub(super) enum Event {
     Ask(PreemptionNumber),
     Answer(PacketFenceId),
+    /// The driver refuses the request.
+    Refuse,
     Reset,
     GoOn,
     Lost,
@@ -50,6 +52,8 @@ impl NodeState {
             (Asked(_) | Answering(_) | Resetting, Ask(_)) => None,
             (Asked(_), Answer(last)) => Some(Answering(last)),
             (Fed | Answering(_) | Resetting, Answer(_)) => None,
+            (Asked(_), Refuse) => Some(Fed),
+            (Fed | Answering(_) | Resetting, Refuse) => None,
             (_, Reset) => Some(Resetting),
             (Asked(number), GoOn) => Some(Asked(number)),
             (Fed | Answering(_) | Resetting, GoOn) => Some(Fed),
@@ -68,14 +72,14 @@ mod tests {
     fn every_event_in_every_state() {
         // spec: sync §4.3, sync §4.4
         let (one, two, last, later) = (PreemptionNumber(1), PreemptionNumber(2), PacketFenceId(6), PacketFenceId(7));
-        let events = [Ask(two), Answer(later), Reset, GoOn, Lost];
+        let events = [Ask(two), Answer(later), Refuse, Reset, GoOn, Lost];
         #[rustfmt::skip]
         let table = [
-            //                 Ask               Answer                    Reset            GoOn              Lost
-            (Fed,             [Some(Asked(two)), None,                    Some(Resetting), Some(Fed),        Some(Fed)]),
-            (Asked(one),      [None,             Some(Answering(later)),  Some(Resetting), Some(Asked(one)), Some(Fed)]),
-            (Answering(last), [None,             None,                    Some(Resetting), Some(Fed),        Some(Fed)]),
-            (Resetting,       [None,             None,                    Some(Resetting), Some(Fed),        Some(Fed)]),
+            //                 Ask               Answer                    Refuse     Reset            GoOn              Lost
+            (Fed,             [Some(Asked(two)), None,                    None,      Some(Resetting), Some(Fed),        Some(Fed)]),
+            (Asked(one),      [None,             Some(Answering(later)),  Some(Fed), Some(Resetting), Some(Asked(one)), Some(Fed)]),
+            (Answering(last), [None,             None,                    None,      Some(Resetting), Some(Fed),        Some(Fed)]),
+            (Resetting,       [None,             None,                    None,      Some(Resetting), Some(Fed),        Some(Fed)]),
         ];
         for (state, row) in table {
             for (event, next) in events.into_iter().zip(row) {

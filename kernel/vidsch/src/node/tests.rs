@@ -60,6 +60,23 @@ fn numbers(packets: TakenOut<u64, u64>) -> Vec<u64> {
 }
 
 #[test]
+fn a_request_that_the_driver_refuses_is_over_and_a_later_one_has_another_number() {
+    // spec: sync §4.3
+    let mut nodes = nodes(true);
+    hand_over(&mut nodes, N0, &[10]);
+    assert_eq!(nodes.ask(N0), Some(PreemptionNumber(1)));
+    nodes.refused(N0, PreemptionNumber(2));
+    assert!(!nodes.is_fed(N0), "another request was refused");
+    nodes.refused(N0, PreemptionNumber(1));
+    assert!(nodes.is_fed(N0));
+    assert_eq!(nodes.front(N0), Some(PacketOf::Context(running(1, 10))), "the node has what it had");
+    assert_eq!(nodes.ask(N0), Some(PreemptionNumber(2)));
+    nodes.reset_begins(N0);
+    nodes.refused(N0, PreemptionNumber(2));
+    assert!(!nodes.is_fed(N0), "the request is over, and the node is being reset");
+}
+
+#[test]
 fn a_node_is_handed_packets_under_rising_ids_as_far_as_it_has_room() {
     // spec: sync §4.1, memory §7.4
     let mut nodes = nodes(true);

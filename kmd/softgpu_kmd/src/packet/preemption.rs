@@ -62,9 +62,11 @@ impl SoftGpuKmd {
         let index = self.packets.ring_mut(ring).index;
         self.port.write_register(register::QUEUE_SELECT, u64::from(index));
         self.port.write_register(register::QUEUE_CONTROL, queue_control::PREEMPT);
-        // A preemption also finds a fault whose record was lost.
+        // A preemption also finds a fault whose record was lost. Records that are there come first: they say which packets are done, and
+        // where the fault was.
         if self.port.read_register(register::QUEUE_CONTROL) == queue_state::FAULTED {
-            self.gather_packet_fault(u64::from(index), 0, 0);
+            self.gather();
+            self.gather_unrecorded_fault(ring);
         }
     }
 

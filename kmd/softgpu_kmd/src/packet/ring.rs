@@ -243,6 +243,15 @@ impl SoftGpuKmd {
         self.advance_node(node);
     }
 
+    /// The queue of a ring has faulted, and the record of that may be lost: the packet that the device is in is the one.
+    pub(super) fn gather_unrecorded_fault(&mut self, ring: u64) {
+        let index = self.packets.ring_mut(ring).index;
+        self.port.write_register(register::QUEUE_SELECT, u64::from(index));
+        let read = self.port.read_register(register::QUEUE_READ_POINTER);
+        self.complete_read(ring, read);
+        self.gather_packet_fault(u64::from(index), 0, 0);
+    }
+
     /// Records were lost: reads the progress of the rings from the device.
     pub(crate) fn recheck_packets(&mut self) {
         // The write takes hold between two commands, so that every completion that was raised has moved its read pointer.
@@ -255,9 +264,7 @@ impl SoftGpuKmd {
             let state = self.port.read_register(register::QUEUE_CONTROL);
             self.complete_read(handle, read);
             match state {
-                queue_state::FAULTED => {
-                    self.gather_packet_fault(u64::from(index), 0, 0);
-                }
+                queue_state::FAULTED => self.gather_unrecorded_fault(handle),
                 queue_state::PREEMPTED => self.gather_preempted(u64::from(index), read, nested),
                 _ => {}
             }

@@ -20,6 +20,7 @@ mod escapes;
 mod failures;
 mod falling_asleep;
 mod false_reports;
+mod faulting_contexts;
 mod features;
 mod fence_interrupts;
 mod fence_logs;

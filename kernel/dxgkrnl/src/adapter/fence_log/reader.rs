@@ -11,7 +11,7 @@ use events::Event;
 use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
-use crate::breach::Breach;
+use crate::due::{DriverRefusal, RefusedWork, Verdict};
 use crate::effect::Cx;
 use crate::fence_log::{Entry, LogKind, Source};
 use crate::number::{FenceNumber, FenceOpenNumber, QueueNumber};
@@ -66,8 +66,10 @@ impl Adapter {
         }
         let driver = self.driver.call(cx).native_fence_logs().expect("checked at adapter start");
         let updated = driver.update_logs(&named);
-        let updated = updated.map_err(|status| Breach(format!("UpdateNativeFenceLogs failed: {status}")));
-        if self.heed(cx, updated).is_none() {
+        if let Err(status) = updated {
+            let nodes = fresh.iter().map(|(queue, ..)| self.queues.node_of(*queue));
+            let verdict = Verdict::Stop(format!("UpdateNativeFenceLogs failed: {status}"));
+            self.due.refused(DriverRefusal::new(RefusedWork::Logs, None, nodes, verdict));
             return news;
         }
         for (queue, source, new) in fresh {

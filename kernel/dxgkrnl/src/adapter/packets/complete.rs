@@ -98,8 +98,8 @@ impl Adapter {
         };
         let (device, addresses) = (self.packets[context].device, self.packets[context].addresses);
         let state = if addresses { DeviceState::ErrorDmaPageFault } else { DeviceState::ErrorDmaFault };
-        let DmaFault { virtual_address: address, write, invalid_instruction, .. } = fault;
+        let DmaFault { node, virtual_address: address, write, invalid_instruction, .. } = fault;
         let fault = DeviceFault { address, write, invalid_instruction };
-        self.fail_faulted_device(cx, device, (state, format!("context {}", context.raw())), fault);
+        self.fail_faulted_device(cx, (device, node), (state, format!("context {}", context.raw())), fault);
     }
 }

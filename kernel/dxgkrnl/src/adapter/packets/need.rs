@@ -12,7 +12,9 @@ impl Adapter {
     /// Whether a context's next step is a packet that may start.
     pub(super) fn may_start(&self, context: PacketContextNumber) -> bool {
         let known = &self.packets[context];
-        let runs = self.owners.is_active(known.device) && !self.is_suspended(known.device);
+        let runs = self.owners.is_active(known.device)
+            && !self.is_suspended(known.device)
+            && !self.due.awaits_judgement(known.device);
         runs && self.vidsch.queues.next_is_work(known.vidsch)
             && self.need_of(context).is_none()
             && self.primaries_are_free(context)

@@ -12,6 +12,7 @@ use vidsch::{AnswerBreach, NodeStep, PacketFenceId, PacketOf, PreemptionNumber, 
 use wddm_types::{EngineId, NodeId, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::due::{DriverRefusal, RefusedWork, Verdict};
 use crate::effect::Cx;
 use crate::number::{PacketContextNumber, PacketNumber};
 use crate::packet::{Back, InFlight, NodePreempted, TakenOut};
@@ -56,8 +57,9 @@ impl Adapter {
         let command = PreemptCommand { node, engine: EngineId(0), preemption_fence_id: fence };
         let driver = self.driver.call(cx).packet_scheduling().expect("the node has packets of it");
         if let Err(status) = driver.preempt_command(command) {
-            // Bug check 0x119.
-            self.stop(cx, format!("PreemptCommand failed: {status}"));
+            // Bug check 0x119, unless a packet of the node has faulted.
+            let verdict = Verdict::Stop(format!("PreemptCommand failed: {status}"));
+            self.due.refused(DriverRefusal::new(RefusedWork::Preemption(node, number), None, [node], verdict));
         }
     }
 

@@ -3,18 +3,16 @@
 
 use std::ops::Range;
 
-use ddi::DriverStatus;
 use events::{Event, PreemptedFor};
 use gpu_fence::WaitMode;
-use kmt_calls::DeviceState;
 use vidsch::{NodeStep, PacketFenceId, PagingStep, PreemptFor, Step};
 use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::due::Waiter;
+use crate::due::{DriverRefusal, RefusedWork, Verdict, Waiter};
 use crate::effect::Cx;
 use crate::number::PacketContextNumber;
-use crate::packet::{Handed, Refused, Starting};
+use crate::packet::{ContextFacts, DmaBufferNumber, Handed, Refused, Starting};
 use crate::paging::Ready;
 use crate::scheduling::{AnyContext, Payload};
 use crate::store::ObjectNumber;
@@ -140,7 +138,7 @@ impl Adapter {
         if node != self.paging_node() || self.vidsch.timeouts.is_preparing(node) {
             return;
         }
-        while !self.life.has_stopped() && !self.life.is_reset_due() {
+        while !self.life.has_stopped() && !self.life.is_reset_due() && !self.due.paging_awaits_judgement() {
             let Some(next) = self.memory.ring.next_ready() else { return };
             match self.vidsch.nodes.next_paging(node, next.fence_id()) {
                 PagingStep::Start(id) => {
@@ -156,10 +154,11 @@ impl Adapter {
     }
 
     fn start_paging_packet(&mut self, cx: &mut Cx<'_>, node: NodeId, ready: Ready, id: PacketFenceId) {
-        // A driver that refuses what the kernel itself made has hardware that has failed, unheard.
+        // A driver that refuses what the kernel itself made has hardware that has failed, heard or unheard. No context's packets are on the
+        // node, so that no fault of one explains it.
         let powered = self.raise_engine(cx, node);
         if let Err(reason) = self.memory.ring.hand_over(self.driver.call(cx), cx.memory, ready, id, powered) {
-            return self.life.reset_falls_due(reason);
+            return self.due.refused(DriverRefusal::new(RefusedWork::Paging, None, [], Verdict::Reset(reason)));
         }
         let handed = Handed::Paging(ready);
         self.vidsch.nodes.handed_over(node, id, handed.of(), handed);
@@ -182,14 +181,18 @@ impl Adapter {
         let uses = self.cached_uses(cx, starting.uses().into_iter());
         self.lists_use(cx, &uses);
         let powered = self.raise_engine(cx, node);
+        let written: Vec<_> = uses.into_iter().filter(|(_, write)| *write).map(|(id, _)| id).collect();
         match self.packets.hand_over(&mut self.driver, cx, id, &mut starting, powered) {
             Ok(patched) => {
-                let written = uses.into_iter().filter(|(_, write)| *write).map(|(id, _)| id).collect();
                 self.emit_started(cx, node, context, id, &starting, patched);
                 self.packets.handed_over(&mut self.vidsch.nodes, id, starting, written);
                 self.packet_counts(context, Fate::Submitted);
             }
-            Err(refused) => self.packet_refused(cx, context, refused),
+            Err(Refused::Away(buffer)) => self.packet_is_away(cx, context, buffer),
+            Err(Refused::ByDriver(verdict)) => {
+                self.lists_wrote(cx, &written);
+                self.packet_refused(node, starting, verdict);
+            }
         }
     }
 
@@ -211,24 +214,21 @@ impl Adapter {
         }
     }
 
-    fn packet_refused(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, refused: Refused) {
+    fn packet_is_away(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, buffer: DmaBufferNumber) {
         let device = self.packets[context].device;
-        match refused {
-            Refused::Away(buffer) => {
-                self.release_dma_buffer(cx, context, buffer);
-                // No call waits for the answer: the kernel accepted the submission long ago.
-                let reason = "an allocation left its place before the buffer ran".to_owned();
-                drop(self.reject(cx, context, device, reason));
-            }
-            Refused::Virtual(DriverStatus::InvalidParameter(reason)) => {
-                let reason = format!("context {}: the driver refused a submission: {reason}", context.raw());
-                self.fail_device(cx, device, DeviceState::ErrorDmaFault, reason);
-            }
-            // Bug check 0x119: parameter 3 for Patch, 2 for SubmitCommand.
-            Refused::Patch(status) => self.stop(cx, format!("Patch failed: {status}")),
-            Refused::Submit(status) | Refused::Virtual(status) => {
-                self.stop(cx, format!("SubmitCommand failed: {status}"));
-            }
+        self.release_dma_buffer(cx, context, buffer);
+        // No call waits for the answer: the kernel accepted the submission long ago.
+        let reason = "an allocation left its place before the buffer ran".to_owned();
+        drop(self.reject(cx, context, device, reason));
+    }
+
+    /// The driver has not taken a packet, or a part of one. It stands in front of its queue again until the refusal is judged.
+    fn packet_refused(&mut self, node: NodeId, starting: Starting, verdict: Verdict) {
+        let ContextFacts { device, vidsch, .. } = self.packets[starting.context()];
+        if starting.is_last() {
+            self.vidsch.queues.preempted(vidsch, Payload::Packet(starting.number()));
         }
+        self.packets.was_refused(starting);
+        self.due.refused(DriverRefusal::new(RefusedWork::Packet, Some(device), [node], verdict));
     }
 }

@@ -4,12 +4,12 @@
 use ddi::{DriverStatus, SubmitCommandToHwQueue};
 use events::Event;
 use gpu_fence::{FenceId, WaitMode};
-use kmt_calls::{DeviceState, Refusal};
+use kmt_calls::Refusal;
 use vidsch::{Packet, Powered, Step};
 
 use crate::adapter::Adapter;
 use crate::driver::EntryPoints;
-use crate::due::Waiter;
+use crate::due::{DriverRefusal, RefusedWork, Verdict, Waiter};
 use crate::effect::Cx;
 use crate::number::QueueNumber;
 use crate::packet::check_private_data;
@@ -71,7 +71,7 @@ impl Adapter {
     // spec: sync §3.8, sync §4.1
     pub(in crate::adapter) fn pump_queue(&mut self, cx: &mut Cx<'_>, number: QueueNumber) {
         self.reap_queue(cx, number);
-        while !self.life.has_stopped() {
+        while !self.life.has_stopped() && !self.due.awaits_judgement(self.queues[number].device) {
             let vidsch = self.queues[number].vidsch;
             match self.vidsch.queues.next(vidsch) {
                 Some(Step::Wait(points)) => {
@@ -124,18 +124,21 @@ impl Adapter {
             paging: false,
         };
         if let Err(status) = hand_over(self.driver.call(cx), submit, powered) {
-            let device = self.queues[number].device;
-            self.fail_device(
-                cx,
-                device,
-                DeviceState::ErrorDmaFault,
-                format!("the driver refused a command buffer: {status}"),
-            );
-            return;
+            return self.command_refused(number, command, status);
         }
-        self.queues.feed(number).start(submit.progress_value);
+        let progress_value = command.progress_value;
+        self.queues.feed(number).start(progress_value);
         self.queue_counts(number, Fate::Submitted, 1);
-        cx.emit(self.index, Event::Submitted { queue: number.raw(), progress_value: submit.progress_value });
+        cx.emit(self.index, Event::Submitted { queue: number.raw(), progress_value });
+    }
+
+    /// The driver has not taken a command buffer. It stands in front of its queue again until the refusal is judged.
+    fn command_refused(&mut self, number: QueueNumber, command: Command, status: DriverStatus) {
+        let (device, vidsch) = (self.queues[number].device, self.queues[number].vidsch);
+        self.vidsch.queues.preempted(vidsch, Payload::Command(command));
+        let verdict = Verdict::Lose(format!("the driver refused a command buffer: {status}"));
+        let (work, node) = (RefusedWork::Command(number), self.queues.node_of(number));
+        self.due.refused(DriverRefusal::new(work, Some(device), [node], verdict));
     }
 
     /// Tells the scheduler which of the queue's buffers the hardware has finished.

@@ -7,7 +7,7 @@ use events::PreemptedFor;
 use vidsch::{Hung, Passed, RingStep, Suspend, SuspendReasons, SuspensionNumber};
 
 use crate::adapter::Adapter;
-use crate::breach::Breach;
+use crate::due::{DriverRefusal, RefusedWork, Verdict};
 use crate::effect::Cx;
 use crate::scheduling::{Leaving, Suspendable};
 
@@ -49,24 +49,26 @@ impl Adapter {
         let Suspend::Issue(number) = self.vidsch.suspensions.suspend(Suspendable::Ring, SuspendReasons::TIMEOUT) else {
             return;
         };
-        let suspended = self.suspend_ring(cx, number);
-        let Some(status) = self.heed(cx, suspended) else {
+        let made = self.need_suspension_fence(cx);
+        if self.heed(cx, made).is_none() {
             self.vidsch.suspensions.drop_reasons(Suspendable::Ring);
             return;
-        };
+        }
+        let status = self.suspend_ring(cx, number);
         let waits = (status == SuspendStatus::Pending).then_some(Leaving::Ring);
         self.vidsch.suspensions.issued(number, Suspendable::Ring, waits.into_iter().collect(), false);
         self.advance_suspensions(cx);
         self.resume_ring(cx);
     }
 
-    /// Asks the driver for that.
-    fn suspend_ring(&mut self, cx: &mut Cx<'_>, number: SuspensionNumber) -> Result<SuspendStatus, Breach> {
-        self.need_suspension_fence(cx)?;
+    /// Asks the driver for that. A suspension that it refuses counts as pending until the refusal is judged.
+    fn suspend_ring(&mut self, cx: &Cx<'_>, number: SuspensionNumber) -> SuspendStatus {
         let hardware = self.driver.call(cx).hardware_queues().expect("the ring has a hardware queue");
-        hardware
-            .suspend_context(self.memory.ring.context(), number.raw())
-            .map_err(|status| Breach(format!("SuspendContext of the paging context failed: {status}")))
+        hardware.suspend_context(self.memory.ring.context(), number.raw()).unwrap_or_else(|status| {
+            let verdict = Verdict::Stop(format!("SuspendContext of the paging context failed: {status}"));
+            self.due.refused(DriverRefusal::new(RefusedWork::Paging, None, [], verdict));
+            SuspendStatus::Pending
+        })
     }
 
     /// A ring that was asked and has left the hardware goes on.

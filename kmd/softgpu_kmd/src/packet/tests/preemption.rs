@@ -103,6 +103,29 @@ fn what_was_interrupted_is_remembered_over_a_preemption_in_which_others_are_firs
     assert_eq!(ring_commands(&mut rig, 4), rest);
 }
 
+/// The records say which packets are done before the fault, and where that was; without them the read pointer says the first.
+#[test]
+fn a_preemption_that_finds_a_fault_takes_the_records_first() {
+    // spec: memory §5.8, sync §4.3
+    for recorded in [true, false] {
+        let (mut rig, _) = rig(DmaBuffers::Contiguous);
+        let index = ring_of(&mut rig).0;
+        submit(&mut rig, 0x3000, 7, SubmitFlags::empty()).unwrap();
+        submit(&mut rig, 0x4000, 8, SubmitFlags::empty()).unwrap();
+        if recorded {
+            rig.port.record(record::COMPLETED, [index, 7, 0]);
+            rig.port.record(record::FAULT, [index, 0x1234_5000, fault::READ_ONLY]);
+        }
+        rig.port.set_read_pointer(PACKET_BYTES);
+        rig.port.set_queue(index, queue_state::FAULTED);
+        preempt(&mut rig, 1);
+        let (virtual_address, write) = if recorded { (0x1234_5000, true) } else { (0, false) };
+        let (node, fence_id, invalid_instruction) = (NodeId(1), 8, false);
+        let fault = DmaFault { node, fence_id, virtual_address, write, invalid_instruction };
+        assert_eq!(said(&mut rig), [Said::Completed(7), Said::DmaFault(fault)], "recorded: {recorded}");
+    }
+}
+
 /// Contexts share a ring: a stopped context takes only its own packets out.
 #[test]
 fn packets_of_others_stay_when_a_context_is_stopped() {
