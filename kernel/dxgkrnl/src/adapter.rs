@@ -165,6 +165,7 @@ impl Adapter {
 
     /// Carries out what is due until nothing is, in the order of [`settle_in_order`].
     pub fn settle(&mut self, cx: &mut Cx<'_>) {
+        self.due.settles();
         settle_in_order(&mut Settling { adapter: self, cx });
     }
 

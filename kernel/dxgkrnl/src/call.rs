@@ -47,6 +47,7 @@ use crate::effect::{Answer, Cx, Token};
 use crate::global_handle::GlobalHandles;
 use crate::keyed_mutex::KeyedMutexes;
 use crate::machine::Machine;
+use crate::machine::adapters::Adapters;
 use crate::nt_handle::NtHandles;
 use crate::object::Object;
 use crate::process::Process;
@@ -86,7 +87,7 @@ pub fn create_standard(
     turned.told(machine, cx, (from, "CreateStandardAllocation"))
 }
 
-/// Acts for a process, and settles the adapter that the act touched.
+/// Acts for a process, and settles the adapters that the act touched.
 ///
 /// # Errors
 /// The kernel does not know the process.
@@ -101,7 +102,7 @@ fn in_turn<T>(
     let process = machine.processes.get_mut(&from);
     let process = process.ok_or_else(|| invalid("the process is not known to the kernel"))?;
     process.handles.allow_more(room.left(Kind::Handles));
-    machine.adapters.iter_mut().for_each(|adapter| adapter.limit_commitments(room));
+    machine.adapters.untouched().iter_mut().for_each(|adapter| adapter.limit_commitments(room));
     let Machine { adapters, nt_handles, globals, cross_fences, sections, keyed_mutexes, identities, .. } = machine;
     let mut turn = Turn {
         process,
@@ -115,27 +116,25 @@ fn in_turn<T>(
         from,
         token,
         room,
-        touched: None,
+        about: None,
         lacking: None,
     };
     let result = act(&mut turn, cx);
-    let Turn { touched, lacking, .. } = turn;
+    let Turn { about, lacking, .. } = turn;
     // Deferred work belongs to no call, so no quota limits it.
-    machine.adapters.iter_mut().for_each(Adapter::lift_limit);
+    machine.adapters.untouched().iter_mut().for_each(Adapter::lift_limit);
     let stamp =
         |machine: &Machine| lacking.as_ref().map(|lacking| machine.adapters[lacking.adapter.0 as usize].memory_stamp());
     let before = stamp(machine);
-    if let Some(adapter) = touched {
-        machine.adapters[adapter.0 as usize].settle(cx);
-    }
+    machine.adapters.settle(cx);
     let memory_changed = before != stamp(machine);
-    Ok(Turned { touched, result, lacking, memory_changed })
+    Ok(Turned { about, result, lacking, memory_changed })
 }
 
 struct Turn<'a> {
     process: &'a mut Process,
     identities: &'a BTreeMap<ProcessId, ProcessIdentity>,
-    adapters: &'a mut Vec<Adapter>,
+    adapters: &'a mut Adapters,
     nt_handles: &'a mut NtHandles,
     globals: &'a mut GlobalHandles,
     cross_fences: &'a mut CrossFences,
@@ -144,8 +143,8 @@ struct Turn<'a> {
     from: ProcessId,
     token: Token,
     room: QuotaLeft,
-    /// The adapter that the turn touched: it settles when the turn is over.
-    touched: Option<AdapterIndex>,
+    /// The adapter that the call is about: its refusal is counted there.
+    about: Option<AdapterIndex>,
     /// The call is refused for want of this, and may wait for it.
     // In a box, because hardly any turn has one and all carry it along.
     lacking: Option<Box<Lacking>>,

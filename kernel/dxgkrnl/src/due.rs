@@ -15,7 +15,9 @@
 //! It is not the paging ring's queue of ends that wait for its works, and it decides nothing but the order of ended waits.
 //! It asks no other part.
 //!
-//! What holds between calls of the machine: all five queues are empty. `Machine::check_invariants` checks it.
+//! Beside them it keeps whether the machine has acted on the adapter since it settled last (`machine::adapters`).
+//!
+//! What holds between calls of the machine: all five queues are empty, and the adapter has settled. `Machine::check_invariants` checks it.
 
 mod order;
 mod refusal;
@@ -39,6 +41,8 @@ pub struct Due {
     gone_globals: Vec<RawHandle>,
     left_sections: Vec<SectionNumber>,
     refusals: Vec<DriverRefusal>,
+    /// The machine has acted on the adapter since it settled last.
+    touched: bool,
 }
 
 impl Due {
@@ -117,6 +121,21 @@ impl Due {
         std::mem::take(&mut self.left_sections)
     }
 
+    /// The machine acts on the adapter, which is to settle before the turn ends.
+    pub fn touch(&mut self) {
+        self.touched = true;
+    }
+
+    /// Whether the machine has acted on the adapter since it settled last.
+    pub fn is_touched(&self) -> bool {
+        self.touched
+    }
+
+    /// The adapter settles.
+    pub fn settles(&mut self) {
+        self.touched = false;
+    }
+
     /// The first queue that still has news, if any, for the check between calls.
     pub fn left_over(&self) -> Option<&'static str> {
         let queues = [
@@ -125,6 +144,7 @@ impl Due {
             (self.gone_globals.is_empty(), "global handles that have gone"),
             (self.left_sections.is_empty(), "sections that were left"),
             (self.refusals.is_empty(), "refusals to judge"),
+            (!self.touched, "acts of the machine that it has not settled behind"),
         ];
         queues.into_iter().find(|(is_empty, _)| !is_empty).map(|(_, name)| name)
     }
@@ -177,6 +197,10 @@ mod tests {
         assert_eq!(due.left_over(), Some("ended waits"));
         assert!(due.next_waiter().is_some());
         assert_eq!((due.take_events().len(), due.take_gone_globals().len(), due.take_left_sections().len()), (1, 1, 1));
+        assert_eq!(due.left_over(), None);
+        due.touch();
+        assert_eq!(due.left_over(), Some("acts of the machine that it has not settled behind"));
+        due.settles();
         assert_eq!(due.left_over(), None);
     }
 }

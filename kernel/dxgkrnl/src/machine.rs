@@ -8,11 +8,13 @@
 //! | `process`, `account` | processes, their quotas and accounts |
 //! | `section`, `cross_adapter` | pages that come from an adapter and return there |
 //! | `news` | an adapter's news, which it carries to the others and to the owners above |
+//! | `adapters` | which of them a turn has touched: these settle before it ends |
 //! | `event` | events that adapters have named |
 //! | `scarcity` | calls that wait for memory of pending destructions |
 //! | `invariant` | the rules between all of these, for tests |
 
 mod account;
+pub mod adapters;
 pub mod cross_adapter;
 mod event;
 mod invariant;
@@ -39,6 +41,7 @@ use crate::effect::{Answer, Cx, Effect, Heard, Token};
 use crate::global_handle::GlobalHandles;
 use crate::keyed_mutex::KeyedMutexes;
 use crate::machine::account::Accounts;
+use crate::machine::adapters::Adapters;
 use crate::nt_handle::NtHandles;
 use crate::number::MappingChangeNumber;
 use crate::object::Object;
@@ -56,7 +59,7 @@ const PAGING_WORKS_MAX: u64 = 8192;
 
 /// One graphics kernel.
 pub struct Machine {
-    pub(crate) adapters: Vec<Adapter>,
+    pub(crate) adapters: Adapters,
     pub(crate) processes: BTreeMap<ProcessId, Process>,
     /// What the operating system says of processes, where the embedding program has said it. Figures show it; it decides nothing.
     pub(crate) identities: BTreeMap<ProcessId, ProcessIdentity>,
@@ -81,7 +84,7 @@ impl Machine {
     /// random, and every run has the same ones if it is not.
     pub fn new(handle_key: [u64; 2]) -> Machine {
         Machine {
-            adapters: Vec::new(),
+            adapters: Adapters::default(),
             processes: BTreeMap::new(),
             identities: BTreeMap::new(),
             nt_handles: NtHandles::new(handle_key),
@@ -113,15 +116,20 @@ impl Machine {
         let adapter = Adapter::start(cx, index, miniport, config)?;
         self.adapters.push(adapter);
         self.introduce(cx, index);
-        self.drivers_left(cx);
+        if self.drivers_left(cx) {
+            self.after_turn(cx);
+        }
         Ok(index)
     }
 
-    /// Clears what a process that has gone has left behind, without waiting for another call.
-    fn reap_dead_processes(&mut self, cx: &mut Cx<'_>) {
-        for adapter in &mut self.adapters {
+    /// Clears what a process or a name that has gone has left behind, without waiting for another call, and ends the turn.
+    fn clear_behind(&mut self, cx: &mut Cx<'_>) {
+        // Other adapters may lose the last reason to keep something, too.
+        self.carry_news(cx);
+        for adapter in self.adapters.iter_mut() {
             adapter.clear_behind(cx);
         }
+        self.after_turn(cx);
     }
 
     /// An adapter loses power or gets it back (memory §1.10). Going down is answered when everything that its segments do
@@ -133,7 +141,6 @@ impl Machine {
             return Answer::Done(Err(crate::refusal::invalid("there is no such adapter")));
         };
         let answer = adapter.power_down(cx, token, state);
-        adapter.settle(cx);
         self.after_turn(cx);
         answer
     }
@@ -153,7 +160,6 @@ impl Machine {
             return Answer::Done(Err(crate::refusal::invalid("there is no such adapter")));
         };
         let answer = adapter.pnp_stop(cx, token);
-        adapter.settle(cx);
         self.after_turn(cx);
         answer
     }
@@ -161,9 +167,8 @@ impl Machine {
     /// A tool begins or ceases to trace the contexts that engines run where hardware schedules.
     // spec: sync §4.2
     pub fn trace_scheduling(&mut self, cx: &mut Cx<'_>, on: bool) {
-        for adapter in &mut self.adapters {
+        for adapter in self.adapters.iter_mut() {
             adapter.trace_scheduling(cx, on);
-            adapter.settle(cx);
         }
         self.after_turn(cx);
     }
@@ -172,7 +177,7 @@ impl Machine {
     pub fn call(&mut self, cx: &mut Cx<'_>, from: ProcessId, call: Call) -> Answer {
         let token = Token(self.next_token);
         self.next_token += 1;
-        self.adapters.iter_mut().for_each(Adapter::called);
+        self.adapters.untouched().iter_mut().for_each(Adapter::called);
         // A process that asks faster than memory moves waits for memory, not for the kernel's own memory to run out.
         if Needs::of(&call).moves_memory && self.outstanding() > PAGING_WORKS_MAX {
             self.blocked.push_back((from, token, call));
@@ -208,18 +213,16 @@ impl Machine {
     /// A tool begins or ceases to trace native fences: the waits and signals of engines on queues that processes feed, with their times,
     /// as far as logs tell (sync §3.14).
     pub fn trace_fences(&mut self, cx: &mut Cx<'_>, on: bool) {
-        for adapter in &mut self.adapters {
+        for adapter in self.adapters.iter_mut() {
             adapter.trace_fences(cx, &Names(&self.processes), on);
-            adapter.settle(cx);
         }
         self.after_turn(cx);
     }
 
     /// A tool switches further types of logs on or off: when submissions begin. They are told while it traces ([`Machine::trace_fences`]).
     pub fn set_verbose_logs(&mut self, cx: &mut Cx<'_>, on: bool) {
-        for adapter in &mut self.adapters {
+        for adapter in self.adapters.iter_mut() {
             adapter.set_verbose_logs(cx, on);
-            adapter.settle(cx);
         }
         self.after_turn(cx);
     }
@@ -238,7 +241,6 @@ impl Machine {
     pub fn interrupt_raised(&mut self, cx: &mut Cx<'_>, adapter: AdapterIndex) {
         if let Some(adapter) = self.adapters.get_mut(adapter.0 as usize) {
             adapter.interrupt_raised(cx, &Names(&self.processes));
-            adapter.settle(cx);
         }
         self.after_turn(cx);
     }
@@ -247,7 +249,6 @@ impl Machine {
     pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: MappingChangeNumber, heard: Heard) {
         if let Some(adapter) = self.adapters.get_mut(cpu_view::adapter_of_mapping(mapping).0 as usize) {
             adapter.mapping_changed(cx, mapping, number, heard);
-            adapter.settle(cx);
         }
         self.after_turn(cx);
     }
@@ -255,13 +256,12 @@ impl Machine {
     /// The time that [`Effect::ArmTimer`] named has come. Calling it too early, or once too often, does no harm.
     pub fn timer(&mut self, cx: &mut Cx<'_>) {
         self.armed = None;
-        for adapter in &mut self.adapters {
+        for adapter in self.adapters.iter_mut() {
             if adapter.looks_for_hangs(cx) {
                 // The line may have gone up unheard.
                 adapter.interrupt_raised(cx, &Names(&self.processes));
             }
             adapter.timer(cx);
-            adapter.settle(cx);
         }
         self.keyed_mutexes.timer(cx);
         self.after_turn(cx);
@@ -272,24 +272,45 @@ impl Machine {
         self.adapters.iter().map(Adapter::outstanding_works).max().unwrap_or(0)
     }
 
-    /// Ends a turn: what it has left behind is carried out, drivers' refusals are judged, and the timer is armed.
+    /// Ends a turn: what it has touched settles, what it has left behind is carried out, drivers' refusals are judged, and the timer is armed.
     pub(crate) fn after_turn(&mut self, cx: &mut Cx<'_>) {
-        self.go_on(cx);
-        while self.judge_refusals(cx) {
+        self.adapters.settle(cx);
+        loop {
             self.go_on(cx);
+            // What waits for an adapter that has stopped is to hear of it.
+            if !self.judge_refusals(cx) && !self.drivers_left(cx) {
+                break;
+            }
         }
-        self.drivers_left(cx);
-        self.adapters.iter_mut().for_each(|adapter| adapter.revoke_returned(cx));
+        self.adapters.untouched().iter_mut().for_each(|adapter| adapter.revoke_returned(cx));
         self.set_events(cx);
         self.arm_timer(cx);
     }
 
     /// Reads logs, carries news from adapter to adapter, lets blocked calls go on.
     fn go_on(&mut self, cx: &mut Cx<'_>) {
-        for adapter in &mut self.adapters {
+        for adapter in self.adapters.untouched() {
             adapter.drain_logs(cx, &Names(&self.processes));
         }
         self.carry_news(cx);
+        self.let_blocked_go_on(cx);
+        self.retry_lacking(cx);
+        for adapter in self.adapters.untouched() {
+            adapter.lend_logs(cx, SchedulingLogs::drain);
+        }
+    }
+
+    /// Judges what drivers have refused, after it has heard them. Whether there was anything to judge.
+    fn judge_refusals(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut any = false;
+        for adapter in self.adapters.untouched() {
+            any |= adapter.judge_refusals(cx, &Names(&self.processes));
+        }
+        any
+    }
+
+    /// Makes calls that have waited until adapters have less paging work outstanding.
+    fn let_blocked_go_on(&mut self, cx: &mut Cx<'_>) {
         while self.outstanding() <= PAGING_WORKS_MAX / 2
             && let Some((from, token, call)) = self.blocked.pop_front()
         {
@@ -298,29 +319,19 @@ impl Machine {
             }
             self.carry_news(cx);
         }
-        self.retry_lacking(cx);
-        for adapter in &mut self.adapters {
-            adapter.lend_logs(cx, SchedulingLogs::drain);
-        }
     }
 
-    /// Judges what drivers have refused, after it has heard them. Whether there was anything to judge.
-    fn judge_refusals(&mut self, cx: &mut Cx<'_>) -> bool {
-        let mut any = false;
-        for adapter in &mut self.adapters {
-            any |= adapter.judge_refusals(cx, &Names(&self.processes));
-        }
-        any
-    }
-
-    /// Ends the watch over driver calls: none is under way when a turn is over.
-    fn drivers_left(&mut self, cx: &mut Cx<'_>) {
-        for adapter in &mut self.adapters {
+    /// Ends the watch over driver calls: none is under way when a turn is over. Whether a late one has stopped an adapter.
+    fn drivers_left(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut stopped = false;
+        for adapter in self.adapters.untouched() {
             if adapter.driver_left(cx) {
                 adapter.settle(cx);
                 adapter.forgive_late_driver(cx);
+                stopped = true;
             }
         }
+        stopped
     }
 
     /// Asks for the next call of the timer, when it is another one than before.
@@ -345,7 +356,7 @@ impl Machine {
 
     /// An adapter as it started.
     pub fn describe(&mut self, cx: &Cx<'_>, adapter: AdapterIndex) -> Option<AdapterDescription> {
-        let adapter = self.adapters.get_mut(adapter.0 as usize)?;
+        let adapter = self.adapters.untouched().get_mut(adapter.0 as usize)?;
         let description = adapter.description(cx);
         // A description changes nothing, so a late call of the driver has no consequence here.
         adapter.forgive_late_driver(cx);

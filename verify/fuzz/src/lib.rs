@@ -11,6 +11,7 @@
 //! | rule | what it says |
 //! |---|---|
 //! | invariants | `Host::check_invariants`: pages owned once, lists, sums, addresses, objects agree |
+//! | nothing left | `Host::check_nothing_left`: what a process that died had is gone at rest, without another call |
 //! | unchanged | a refused call leaves `Host::state_digest` as it was (looked at when nothing is under way) |
 //! | witness | the work of the process that behaves is done, its bytes are right |
 //! | rest | the hardware comes to rest: nothing spins for ever |

@@ -123,7 +123,7 @@ impl World {
             0..82 => self.call(&mut random)?,
             82..90 => self.run_hardware(random.below(12)),
             90..92 => self.drain()?,
-            92 => self.death(&mut random),
+            92 => self.death(&mut random)?,
             93 => self.notifications(),
             94 if self.asleep || random.chance(40) => self.power(&mut random)?,
             95 => self.window_system(&mut random),
@@ -271,10 +271,17 @@ impl World {
         (0..STEPS_MAX).any(|_| !self.host.step())
     }
 
-    fn death(&mut self, random: &mut Random) {
-        if random.chance(30) {
-            self.kill(random.index(self.hostile.len()));
+    /// A process dies, if it is so drawn. In half of the cases nothing comes between that and rest: then nothing of it is left.
+    fn death(&mut self, random: &mut Random) -> Result<(), Broken> {
+        if !random.chance(30) {
+            return Ok(());
         }
+        self.kill(random.index(self.hostile.len()));
+        // A driver that lies may owe an interrupt, and a device that is asleep or was pulled out finishes nothing.
+        if self.lies.is_some() || self.asleep || self.slot.is_empty() || random.chance(50) || !self.comes_to_rest() {
+            return Ok(());
+        }
+        self.host.check_nothing_left().map_err(|broken| ("nothing left", broken.to_string()))
     }
 
     /// A process dies, another of its kind comes.

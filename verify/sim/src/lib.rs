@@ -35,6 +35,7 @@
 //! | liveness | the world comes to its end, and every wait is answered |
 //! | assertion | nothing in kernel, driver or device panics |
 //! | invariants | the kernel's own account of pages, lists, addresses, objects agrees with itself |
+//! | nothing left | what a process that died had is gone at rest, without another call |
 //! | displays | no frame is torn, pictures come in their order; each flip is shown or dropped once, no process waits for ever |
 //! | ddi contract | handles of the driver live from create to destroy; at the end it holds nothing of the dead; no process rings without power |
 //!

@@ -36,6 +36,8 @@ const NEIGHBOURS_STEPS: u64 = 300;
 const PLANNED_FROM: u64 = 15_000;
 /// Turns after which a world that has not come to its end never will.
 const TURNS_MAX: u64 = 100_000;
+/// Steps of the hardware within which it comes to rest behind a death, if no work in it goes on for ever.
+const STEPS_BEHIND_DEATH: u32 = 10_000;
 /// Turns that a reached wait may stay unanswered: interrupts are carried to the kernel within one.
 const LATE_TURNS: u64 = 200;
 
@@ -214,7 +216,7 @@ impl World {
             Issue::Die => {
                 self.processes[who].die();
                 self.waits.retain(|wait| wait.process != who);
-                Ok(())
+                self.rests_behind_death()
             }
             Issue::Call(call) => {
                 if matches!(op, Op::DestroyDevice) {
@@ -250,6 +252,15 @@ impl World {
                 }
             },
         }
+    }
+
+    /// Behind every other death nothing happens until the hardware is at rest: then nothing of the process is left.
+    fn rests_behind_death(&mut self) -> Result<(), Broken> {
+        if self.turns.is_multiple_of(2) || !(0..STEPS_BEHIND_DEATH).any(|_| !self.host.step()) {
+            return Ok(());
+        }
+        self.look()?;
+        self.host.check_nothing_left().map_err(|broken| ("nothing left", broken.to_string()))
     }
 
     fn begin(&mut self, process: ProcessId, call: Call) -> Result<Result<Reply, Refusal>, Pending> {

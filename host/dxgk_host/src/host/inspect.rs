@@ -17,6 +17,30 @@ impl Host {
         self.hold().machine.check_invariants()
     }
 
+    /// Checks that what no name names is gone, in virtual time, when no work is in flight ([`Host::step`] answers false) and the kernel's last
+    /// input was the death of a process or the end of a name: a turn that brings nothing new finds nothing left to do. A kernel that does more
+    /// with each turn, such as giving suspended devices their turns, is not at rest, and the check says nothing of it.
+    ///
+    /// # Errors
+    /// The parts of the state that the turn changed.
+    // spec: memory §6.2
+    pub fn check_nothing_left(&self) -> Result<(), BrokenInvariant> {
+        let mut state = self.hold();
+        let before = state.machine.state_digest();
+        let mut digest_after_turn = || {
+            state.turn(|machine, cx| machine.timer(cx));
+            while self.step_locked(&mut state) {}
+            state.machine.state_digest()
+        };
+        let after = digest_after_turn();
+        let changed = before.differences(&after);
+        if changed.is_empty() || digest_after_turn() != after {
+            return Ok(());
+        }
+        let place = format!("a turn that brings nothing carries something out: {changed:?}");
+        Err(BrokenInvariant { rule: "nothing left", place })
+    }
+
     /// Whether an assertion of the kernel, or a panic of its driver, has ended it: it takes no call any more, not even from destructors during
     /// the unwinding.
     pub fn has_failed(&self) -> bool {

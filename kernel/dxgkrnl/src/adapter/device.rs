@@ -224,10 +224,26 @@ impl Adapter {
         self.tally.process_ended(process);
     }
 
-    /// Clears what a process that has gone has left behind, without waiting for another call.
+    /// Clears what processes and names that have gone have left behind, without waiting for another call: destructions whose last use is
+    /// still with the hardware, works of the ring, and the actions behind these.
+    // spec: memory §6.2
     pub fn clear_behind(&mut self, cx: &mut Cx<'_>) {
+        self.watch_dying(cx);
         self.memory.ring.clear_behind();
+        let queued = self.memory.ring.queued();
         self.settle(cx);
+        if self.memory.ring.queued() > queued {
+            // Settling has queued works of its own, such as those of burials.
+            self.memory.ring.clear_behind();
+            self.settle(cx);
+        }
+    }
+
+    /// A name has ended, which may have been the last that kept memory: the same, behind the turn.
+    // spec: memory §6.2
+    pub fn name_ended(&mut self, cx: &mut Cx<'_>) {
+        self.watch_dying(cx);
+        self.memory.ring.clear_behind();
     }
 
     /// A device goes into error: its doorbells are taken away for ever, its queues stop, its fences are satisfied for ever, its

@@ -139,6 +139,8 @@ impl Adapter {
             .iter()
             .filter(|(_, queue)| queue.logs.any_over(|| self.sync.current_value(cx.memory, queue.progress)));
         for number in over.map(|(number, _)| number).collect::<Vec<_>>() {
+            // Their pages go behind works.
+            self.touch();
             let news = self.read_logs(cx, names, &[number]);
             self.heed_logs(cx, &news);
             let (current, process) = (

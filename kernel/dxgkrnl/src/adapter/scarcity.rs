@@ -27,12 +27,17 @@ impl Adapter {
 
     /// Has the hardware tell when pending destructions are over: else the kernel finds them so with some later turn.
     pub fn watch_destructions(&mut self, cx: &mut Cx<'_>) {
+        self.watch_dying(cx);
+        self.memory.ring.watch_returns();
+    }
+
+    /// Has the hardware tell when the last uses of destroyed allocations are over.
+    pub(super) fn watch_dying(&mut self, cx: &mut Cx<'_>) {
         for after in self.memory.allocations.watch() {
             if self.begin_wait(cx, &after, WaitMode::All, Waiter::Burial) {
                 self.due.wait_ended(Waiter::Burial);
             }
         }
-        self.memory.ring.watch_returns();
     }
 
     /// Calls `each` with the creator and the bytes of what it has committed and pending destructions give back.

@@ -170,6 +170,16 @@ impl Adapter {
         self.due.take_left_sections()
     }
 
+    /// The machine acts on the adapter, and settles it before the turn ends.
+    pub fn touch(&mut self) {
+        self.due.touch();
+    }
+
+    /// Whether the machine has acted on the adapter since it settled last.
+    pub fn is_touched(&self) -> bool {
+        self.due.is_touched()
+    }
+
     /// The kind of news that nothing has taken yet, if any, for the check between calls.
     pub fn news_left_over(&self) -> Option<&'static str> {
         self.due.left_over()

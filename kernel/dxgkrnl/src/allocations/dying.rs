@@ -119,10 +119,15 @@ impl DyingGroups {
         points
     }
 
+    /// Whether the kernel watches the points of a group for what it gives back.
+    pub fn is_watched(&self, number: DestructionNumber) -> bool {
+        number.raw() < self.watched
+    }
+
     /// What ends the wait of each group that a call waits for, or whose memory calls wait for.
     pub fn holds(&self) -> impl Iterator<Item = Hold> + '_ {
         let awaited =
-            |(number, dying): &(&DestructionNumber, &Dying)| dying.answer.is_some() || number.raw() < self.watched;
+            |(number, dying): &(&DestructionNumber, &Dying)| dying.answer.is_some() || self.is_watched(**number);
         let hold = |number: &DestructionNumber| Hold::new("a destruction", number.raw(), Until::Wait(Waiter::Burial));
         self.groups.iter().filter(awaited).map(move |(number, _)| hold(number))
     }

@@ -105,6 +105,11 @@ impl Allocations {
         self.dying.watch()
     }
 
+    /// Whether the kernel watches the points of a destruction for what it gives back.
+    pub fn is_watched(&self, number: DestructionNumber) -> bool {
+        self.dying.is_watched(number)
+    }
+
     /// The destructions whose last use is over, in the order in which they came; each has to be taken.
     #[must_use]
     pub fn over(&mut self, is_past: impl Fn(&FencePoint<FenceId>) -> bool) -> Vec<DestructionNumber> {

@@ -40,13 +40,13 @@ impl Turn<'_> {
                     )));
                 }
                 self.process.handles.remove(adapter);
-                self.touched = Some(index);
+                self.about = Some(index);
                 self.adapters[index.0 as usize].end_stable_power(cx, |by| by == (self.from, adapter));
                 done(Reply::Done)
             }
             AdapterCall::SetStablePowerState { adapter, enabled } => {
                 let index = self.adapter(adapter)?;
-                self.touched = Some(index);
+                self.about = Some(index);
                 self.adapters[index.0 as usize].set_stable_power(cx, (self.from, adapter), enabled)?;
                 done(Reply::Done)
             }

@@ -39,7 +39,7 @@ impl Turn<'_> {
             }
             AllocationCall::DestroyAllocation { device, target, flags } => {
                 let (index, device) = self.device(device)?;
-                self.touched = Some(index);
+                self.about = Some(index);
                 self.destroy_allocations(cx, index, device, &target, flags)
             }
             AllocationCall::OpenResource { device, share, keyed_mutex_data } => {

@@ -13,12 +13,12 @@ impl Turn<'_> {
         match call {
             DeviceCall::CreateDevice { adapter } => {
                 let index = self.adapter(adapter)?;
-                self.touched = Some(index);
+                self.about = Some(index);
                 self.create_device(cx, (index, adapter))
             }
             DeviceCall::DestroyDevice { device } => {
                 let (index, number) = self.device(device)?;
-                self.touched = Some(index);
+                self.about = Some(index);
                 let named = self.adapters[index.0 as usize].named_of_device(number);
                 self.adapters[index.0 as usize].destroy_device(cx, number);
                 self.close_keyed_mutexes_of(cx, (index, number));
@@ -36,7 +36,7 @@ impl Turn<'_> {
             // [R]: no published source names the state of a device that its program gives up.
             DeviceCall::MarkDeviceAsError { device, by_driver } => {
                 let (index, number) = self.live_device(device)?;
-                self.touched = Some(index);
+                self.about = Some(index);
                 let whose = if by_driver { "its user-mode driver" } else { "its program" };
                 let reason = format!("{whose} marked the device as in error");
                 self.adapters[index.0 as usize].fail_device(cx, number, DeviceState::Stopped, reason);
@@ -59,7 +59,7 @@ impl Turn<'_> {
             }
             DeviceCall::DestroyPagingQueue { queue } => {
                 let (index, number) = self.paging_queue(queue)?;
-                self.touched = Some(index);
+                self.about = Some(index);
                 let adapter = &mut self.adapters[index.0 as usize];
                 let open = adapter.paging_fence_open(number);
                 adapter.destroy_paging_queue(number);

@@ -20,7 +20,6 @@ impl Turn<'_> {
             DisplayCall::ReleaseProcessVidPnSourceOwners => {
                 for adapter in self.adapters.iter_mut() {
                     adapter.release_sources_of(cx, self.from);
-                    adapter.settle(cx);
                 }
                 done(Reply::Done)
             }

@@ -29,7 +29,7 @@ impl Turn<'_> {
         let context = self.escaping_context(index, device, call.context)?;
         let adapter = &mut self.adapters[index.0 as usize];
         adapter.may_escape(device, flags)?;
-        self.touched = Some(index);
+        self.about = Some(index);
         adapter.escape(cx, self.from, (device, context), flags, &mut private_data)?;
         done(Reply::Escaped(private_data))
     }

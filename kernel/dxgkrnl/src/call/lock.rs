@@ -21,7 +21,7 @@ impl Turn<'_> {
             LockCall::Unlock2 { device, allocation } => {
                 // Allowed on a device in error (memory §8.6).
                 let (index, device) = self.device(device)?;
-                self.touched = Some(index);
+                self.about = Some(index);
                 let allocation = self.allocation_of(index, device, allocation)?;
                 self.adapters[index.0 as usize].unlock2(cx, self.token, allocation)
             }
@@ -41,7 +41,7 @@ impl Turn<'_> {
             }
             LockCall::Unlock { device, allocations } => {
                 let (index, device) = self.device(device)?;
-                self.touched = Some(index);
+                self.about = Some(index);
                 let numbers: Result<Vec<_>, Refusal> =
                     allocations.iter().map(|allocation| self.allocation_of(index, device, *allocation)).collect();
                 self.adapters[index.0 as usize].unlock_legacy(cx, self.token, &numbers?)

@@ -43,7 +43,7 @@ impl Turn<'_> {
             }
             PacketCall::DestroyContext { context } => {
                 let (index, number) = self.packet_context(context)?;
-                self.touched = Some(index);
+                self.about = Some(index);
                 self.adapters[index.0 as usize].destroy_packet_context(cx, number);
                 self.process.handles.remove(context);
                 done(Reply::Done)

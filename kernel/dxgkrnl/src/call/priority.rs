@@ -52,9 +52,8 @@ impl Turn<'_> {
                 let terms = self.process.terms;
                 for adapter in self.adapters.iter_mut() {
                     adapter.apply_terms(cx, self.from, terms);
-                    adapter.settle(cx);
                 }
-                self.touched = Some(index);
+                self.about = Some(index);
                 done(Reply::Done)
             }
             PriorityCall::GetProcessSchedulingPriorityClass { adapter } => {

@@ -29,12 +29,12 @@ impl Turn<'_> {
             }
             QueueCall::ConnectDoorbell { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
-                self.touched = Some(index);
+                self.about = Some(index);
                 self.adapters[index.0 as usize].connect_and_wake(cx, self.token, number)
             }
             QueueCall::DestroyDoorbell { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
-                self.touched = Some(index);
+                self.about = Some(index);
                 self.adapters[index.0 as usize].destroy_doorbell(cx, number);
                 self.process.handles.remove(doorbell);
                 done(Reply::Done)
@@ -94,7 +94,7 @@ impl Turn<'_> {
     /// Destroys a context with its queues, and forgets the handles of all that goes with it.
     fn destroy_hw_context(&mut self, cx: &mut Cx<'_>, context: RawHandle) -> Result<Answer, Refusal> {
         let (index, number) = self.context(context)?;
-        self.touched = Some(index);
+        self.about = Some(index);
         let named = self.adapters[index.0 as usize].named_of_context(number);
         self.adapters[index.0 as usize].destroy_context(cx, number);
         self.forget_all(named);
@@ -123,7 +123,7 @@ impl Turn<'_> {
     /// Destroys a queue with its doorbell and its progress fence, and forgets their handles.
     fn destroy_hw_queue(&mut self, cx: &mut Cx<'_>, queue: RawHandle) -> Result<Answer, Refusal> {
         let (index, number) = self.queue(queue)?;
-        self.touched = Some(index);
+        self.about = Some(index);
         let named = self.adapters[index.0 as usize].named_of_queue(number);
         self.adapters[index.0 as usize].destroy_queue(cx, number);
         self.forget_all(named);

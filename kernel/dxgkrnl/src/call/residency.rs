@@ -21,7 +21,7 @@ impl Turn<'_> {
             // [R]: no published source says more of the call than its name.
             ResidencyCall::FlushHeapTransitions { adapter } => {
                 let index = self.adapter(adapter)?;
-                self.touched = Some(index);
+                self.about = Some(index);
                 Ok(self.adapters[index.0 as usize].after_ring(cx, self.token, Reply::Done))
             }
             ResidencyCall::Evict { device, allocations, flags } => {
@@ -48,7 +48,7 @@ impl Turn<'_> {
                     ProcessAccess::SET_INFORMATION,
                 )?;
                 self.adapters[index.0 as usize].running()?;
-                self.touched = Some(index);
+                self.about = Some(index);
                 self.adapters[index.0 as usize].change_reservation(process, local, reservation_bytes)?;
                 done(Reply::Done)
             }

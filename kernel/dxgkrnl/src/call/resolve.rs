@@ -30,7 +30,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn alive(&mut self, index: AdapterIndex, device: DeviceNumber) -> Result<(), Refusal> {
-        self.touched = Some(index);
+        self.about = Some(index);
         self.adapters[index.0 as usize].device_alive(device)
     }
 

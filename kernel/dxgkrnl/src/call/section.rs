@@ -54,7 +54,7 @@ impl Turn<'_> {
         given: Option<u64>,
     ) -> Result<Answer, NotCreated> {
         self.room.may_commit(size_bytes, 1)?;
-        let kept = (&mut *self.sections, &mut self.adapters[..]);
+        let kept = (&mut *self.sections, &mut *self.adapters);
         let (number, mapped) = section::create(cx, kept, (self.from, index), size_bytes, given)?;
         match self.name(Object::Section(number)) {
             Ok(section) => Ok(done(Reply::Section(CreatedSection { section, mapped }))?),

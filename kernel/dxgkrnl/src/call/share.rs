@@ -4,13 +4,13 @@
 use kmt_calls::{OpenSyncObjectRequest, Refusal, Reply, ShareCall, ShareName, SyncObjectAccess};
 use wddm_types::{AdapterIndex, GpuVa, ProcessId, RawHandle};
 
-use crate::adapter::Adapter;
 use crate::adapter::Opened;
 use crate::call::{Turn, done};
 use crate::cross_adapter::CrossFences;
 use crate::effect::{Answer, Cx};
 use crate::global_handle::Global;
 use crate::keyed_mutex::KeyedMutexes;
+use crate::machine::adapters::Adapters;
 use crate::machine::cross_adapter;
 use crate::nt_handle::Shared;
 use crate::number::{
@@ -217,7 +217,7 @@ impl Turn<'_> {
                 }
             }
             Some(&Object::Legacy(adapter, open)) => {
-                self.touched = Some(adapter);
+                self.about = Some(adapter);
                 let known = &mut self.adapters[adapter.0 as usize];
                 known.running()?;
                 Shared::SyncObject { adapter, object: known.share_sync_object(open, access)?, access }
@@ -305,20 +305,31 @@ pub struct SharedResource {
 }
 
 /// Where what is named is kept.
-type Named<'a> = (&'a mut [Adapter], &'a mut CrossFences, &'a mut KeyedMutexes);
+type Named<'a> = (&'a mut Adapters, &'a mut CrossFences, &'a mut KeyedMutexes);
 
 /// A name of this object has gone.
 pub fn unname((adapters, cross_fences, keyed_mutexes): Named<'_>, cx: &mut Cx<'_>, object: Shared) {
-    match object {
-        Shared::Resource { adapter, body } => adapters[adapter.0 as usize].unname_resource(cx, body),
+    let adapter = match object {
+        Shared::Resource { adapter, body } => {
+            adapters[adapter.0 as usize].unname_resource(cx, body);
+            adapter
+        }
         Shared::ResourceSet { adapter, body, keyed_mutex, sync_object } => {
             adapters[adapter.0 as usize].unname_resource(cx, body);
             keyed_mutexes.unname(cx, keyed_mutex);
             adapters[adapter.0 as usize].unname_sync_object(cx, sync_object);
+            adapter
         }
-        Shared::Fence { adapter, fence, .. } => adapters[adapter.0 as usize].unname_fence(cx, fence),
-        Shared::CrossFence { fence, .. } => cross_adapter::unname(cx, (cross_fences, adapters), fence),
-        Shared::SyncObject { adapter, object, .. } => adapters[adapter.0 as usize].unname_sync_object(cx, object),
-        Shared::Process { .. } | Shared::Ended => {}
-    }
+        Shared::Fence { adapter, fence, .. } => {
+            adapters[adapter.0 as usize].unname_fence(cx, fence);
+            adapter
+        }
+        Shared::CrossFence { fence, .. } => return cross_adapter::unname(cx, (cross_fences, adapters), fence),
+        Shared::SyncObject { adapter, object, .. } => {
+            adapters[adapter.0 as usize].unname_sync_object(cx, object);
+            adapter
+        }
+        Shared::Process { .. } | Shared::Ended => return,
+    };
+    adapters[adapter.0 as usize].name_ended(cx);
 }

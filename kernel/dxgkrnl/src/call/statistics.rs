@@ -67,7 +67,7 @@ impl Turn<'_> {
     }
 
     fn adapter_by_luid(&mut self, luid: Luid) -> Result<&mut Adapter, Refusal> {
-        let found = self.adapters.iter_mut().find(|adapter| adapter.luid() == luid);
+        let found = self.adapters.untouched().iter_mut().find(|adapter| adapter.luid() == luid);
         found.ok_or_else(|| invalid(format!("no adapter has LUID {:#x}", luid.0)))
     }
 }

@@ -127,13 +127,13 @@ impl Turn<'_> {
     /// Closes what a process opened or made by itself: a legacy object or a fence.
     fn destroy_sync_object(&mut self, cx: &mut Cx<'_>, named: RawHandle) -> Result<Answer, Refusal> {
         if let Some(&Object::Legacy(index, open)) = self.process.handles.get(named) {
-            self.touched = Some(index);
+            self.about = Some(index);
             self.adapters[index.0 as usize].close_sync_object(cx, open);
             self.process.handles.remove(named);
             return done(Reply::Done);
         }
         let (index, open) = self.fence(named)?;
-        self.touched = Some(index);
+        self.about = Some(index);
         let adapter = &mut self.adapters[index.0 as usize];
         if !adapter.is_closed_by_process(open) {
             return Err(invalid("the fence belongs to a queue and goes with it"));

@@ -57,7 +57,7 @@ impl Turn<'_> {
         let Some(Global::SyncObject { adapter: index, object }) = self.globals.get(shared) else {
             return Err(invalid("no synchronization object has this global handle"));
         };
-        self.touched = Some(index);
+        self.about = Some(index);
         let adapter = &mut self.adapters[index.0 as usize];
         adapter.running()?;
         let open = adapter.open_global_object(cx, self.from, object);
@@ -69,7 +69,7 @@ impl Turn<'_> {
     pub(super) fn open_by_nt_handle(&mut self, cx: &mut Cx<'_>, handle: NtHandleNumber) -> Result<Answer, Refusal> {
         match self.nt_handles.named(handle)? {
             Shared::SyncObject { adapter: index, object, access } => {
-                self.touched = Some(index);
+                self.about = Some(index);
                 self.adapters[index.0 as usize].running()?;
                 self.open_named(cx, index, None, (object, access), OpenSyncObjectRequest::default())
             }

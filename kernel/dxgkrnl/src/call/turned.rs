@@ -8,9 +8,10 @@ use crate::effect::Cx;
 use crate::machine::Machine;
 use crate::scarcity::Lacking;
 
-/// How a turn ended; the adapter that it touched has settled.
+/// How a turn ended; the adapters that it touched have settled.
 pub(super) struct Turned<T> {
-    pub touched: Option<AdapterIndex>,
+    /// The adapter that the call is about.
+    pub about: Option<AdapterIndex>,
     pub result: Result<T, Refusal>,
     /// The call is refused for want of this, and may wait for it.
     pub lacking: Option<Box<Lacking>>,
@@ -28,9 +29,9 @@ impl<T> Turned<T> {
                 status: refusal.status.0,
                 reason: refusal.reason.to_string(),
             };
-            match self.touched {
+            match self.about {
                 Some(adapter) => {
-                    machine.adapters[adapter.0 as usize].call_refused();
+                    machine.adapters.untouched()[adapter.0 as usize].call_refused();
                     cx.emit(adapter, refused);
                 }
                 None => cx.emit_of_all(refused),

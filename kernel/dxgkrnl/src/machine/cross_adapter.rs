@@ -7,11 +7,12 @@ use wddm_types::{AdapterIndex, Pages};
 use crate::adapter::Adapter;
 use crate::cross_adapter::{CrossFences, Wanted};
 use crate::effect::Cx;
+use crate::machine::adapters::Adapters;
 use crate::number::CrossFenceNumber;
 use crate::sync::CommonWord;
 
 /// The fences, with the adapters that may have them.
-type Kept<'a> = (&'a mut CrossFences, &'a mut [Adapter]);
+type Kept<'a> = (&'a mut CrossFences, &'a mut Adapters);
 
 /// Creates one: `make` creates the creator's own fence over the word. The creator of one that its display signals keeps its own fence for as
 /// long as any adapter has it: without it the display would have no fence to signal.
@@ -51,6 +52,7 @@ pub(super) fn reap(cx: &mut Cx<'_>, (fences, adapters): Kept<'_>, number: CrossF
     let elsewhere = adapters.iter().any(|adapter| adapter.index() != creator && adapter.has_part_in(number));
     if by_display && !elsewhere {
         adapters[creator.0 as usize].drop_kept_fence(cx, number);
+        adapters[creator.0 as usize].name_ended(cx);
     }
     if !adapters.iter().any(|adapter| adapter.reaches_common_word(number)) {
         give_back(cx, (fences, adapters), number);

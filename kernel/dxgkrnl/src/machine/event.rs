@@ -7,7 +7,8 @@ use crate::store::ObjectNumber;
 impl Machine {
     /// Sets the events that the adapters have named in this turn.
     pub(super) fn set_events(&mut self, cx: &mut Cx<'_>) {
-        let named: Vec<EventName> = self.adapters.iter_mut().flat_map(|adapter| adapter.take_events()).collect();
+        let named: Vec<EventName> =
+            self.adapters.untouched().iter_mut().flat_map(|adapter| adapter.take_events()).collect();
         for EventName { process, number } in named {
             let Some(known) = self.processes.get_mut(&process) else { continue };
             if let Some(event) = known.events.get_mut(number) {

@@ -13,11 +13,19 @@ use crate::number::CrossFenceNumber;
 use crate::sync::News;
 
 impl Machine {
-    /// Carries each adapter's news to the others, until none has any; tells sections of allocations that have left them.
+    /// Settles what the turn has touched. Carries each adapter's news to the others, and tells sections of allocations that have left them,
+    /// until there are none.
     // spec: sync §3.12: to all that have the fence open, never back
     pub(super) fn carry_news(&mut self, cx: &mut Cx<'_>) {
-        while let Some(from) = self.adapters.iter_mut().position(|adapter| adapter.has_news_for_others()) {
-            let news = self.adapters[from].take_news_for_others();
+        loop {
+            self.adapters.settle(cx);
+            let Some((from, news)) = self.adapters.next_news() else {
+                self.leave_sections(cx);
+                if !self.adapters.settle(cx) {
+                    break;
+                }
+                continue;
+            };
             // Of each whether hardware cannot have told others by itself.
             let (mut signaled, mut awaited) = (BTreeMap::<CrossFenceNumber, bool>::new(), BTreeSet::new());
             for one in news {
@@ -44,12 +52,10 @@ impl Machine {
                 }
                 if !fences.is_empty() {
                     self.adapters[to].values_arrived(cx, &fences, &told);
-                    self.adapters[to].settle(cx);
                 }
             }
         }
-        self.leave_sections(cx);
-        let gone = self.adapters.iter_mut().flat_map(Adapter::take_gone_globals);
+        let gone = self.adapters.untouched().iter_mut().flat_map(Adapter::take_gone_globals);
         gone.for_each(|gone| self.globals.forget(gone));
     }
 
@@ -61,13 +67,14 @@ impl Machine {
     // spec: sync §3.18
     pub(super) fn introduce(&mut self, cx: &Cx<'_>, new: AdapterIndex) {
         let at = new.0 as usize;
-        self.adapters[at].make_inbox(cx);
-        let Some(inbox) = self.adapters[at].inbox() else { return };
+        let adapters = self.adapters.untouched();
+        adapters[at].make_inbox(cx);
+        let Some(inbox) = adapters[at].inbox() else { return };
         for other in 0..at {
-            if let Some(others) = self.adapters[other].inbox() {
-                self.adapters[other].connect_peer(cx, new, inbox);
+            if let Some(others) = adapters[other].inbox() {
+                adapters[other].connect_peer(cx, new, inbox);
                 // CAST: adapters are counted in ones.
-                self.adapters[at].connect_peer(cx, AdapterIndex(other as u32), others);
+                adapters[at].connect_peer(cx, AdapterIndex(other as u32), others);
             }
         }
     }
@@ -86,7 +93,6 @@ impl Machine {
             let peers = others.clone().filter(|(_, rings, _)| *rings).fold(0, |bits, (other, ..)| bits | 1 << other);
             let elsewhere = others.filter_map(|(_, rings, earliest)| if *rings { *earliest } else { Some(1) }).min();
             self.adapters[index].agree(cx, cross, peers, elsewhere);
-            self.adapters[index].settle(cx);
         }
     }
 
@@ -95,10 +101,9 @@ impl Machine {
         if !self.cross_fences.becomes_always_signaled(cross) {
             return;
         }
-        for (_, adapter) in self.adapters.iter_mut().enumerate().filter(|(to, _)| *to != from) {
-            if let Some(fence) = adapter.part_in(cross) {
-                adapter.signal_always(cx, fence);
-                adapter.settle(cx);
+        for to in (0..self.adapters.len()).filter(|to| *to != from) {
+            if let Some(fence) = self.adapters[to].part_in(cross) {
+                self.adapters[to].signal_always(cx, fence);
             }
         }
     }

@@ -84,10 +84,9 @@ impl Machine {
     /// Nothing is left that keeps this NT handle. Other handles are ignored.
     pub fn close_kept_nt_handle(&mut self, cx: &mut Cx<'_>, handle: NtHandleNumber) {
         let Ok(object) = self.nt_handles.close(ProcessId::SYSTEM, handle) else { return };
-        let named = (&mut self.adapters[..], &mut self.cross_fences, &mut self.keyed_mutexes);
+        let named = (&mut self.adapters, &mut self.cross_fences, &mut self.keyed_mutexes);
         crate::call::unname(named, cx, object);
-        self.reap_dead_processes(cx);
-        self.after_turn(cx);
+        self.clear_behind(cx);
     }
 
     /// A process went: everything that it had is destroyed, others go on. Unknown ids are ignored: a process can die
@@ -97,7 +96,7 @@ impl Machine {
             return;
         }
         self.identities.remove(&id);
-        for adapter in &mut self.adapters {
+        for adapter in self.adapters.iter_mut() {
             adapter.process_died(cx, id);
             adapter.settle(cx);
         }
@@ -107,7 +106,7 @@ impl Machine {
         }
         self.nt_handles.process_ended(id);
         for object in self.nt_handles.close_all_of(id) {
-            let named = (&mut self.adapters[..], &mut self.cross_fences, &mut self.keyed_mutexes);
+            let named = (&mut self.adapters, &mut self.cross_fences, &mut self.keyed_mutexes);
             crate::call::unname(named, cx, object);
         }
         debug_assert_eq!(self.nt_handles.held_by(id), 0, "NT handles go with their process: {id:?}");
@@ -115,8 +114,7 @@ impl Machine {
         cx.emit_of_all(Event::ProcessDied { process: id.0 });
         self.blocked.retain(|(process, ..)| *process != id);
         self.lacking.forget(id);
-        self.reap_dead_processes(cx);
-        self.after_turn(cx);
+        self.clear_behind(cx);
     }
 
     /// How much a process's memory is protected against others', and in which band its contexts are (`D3DKMT_SCHEDULINGPRIORITYCLASS`, 0 IDLE to 5 REALTIME;
@@ -150,9 +148,8 @@ impl Machine {
         let Some(process) = self.processes.get_mut(&id) else { return };
         change(&mut process.terms);
         let terms = process.terms;
-        for adapter in &mut self.adapters {
+        for adapter in self.adapters.iter_mut() {
             adapter.apply_terms(cx, id, terms);
-            adapter.settle(cx);
         }
         self.after_turn(cx);
     }

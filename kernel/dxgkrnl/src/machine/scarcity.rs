@@ -36,7 +36,7 @@ impl Machine {
                     of_process.bytes += bytes;
                     of_process.pieces += pieces;
                 };
-                for adapter in &self.adapters {
+                for adapter in self.adapters.iter() {
                     adapter.each_ending(|process, bytes| add(process, bytes, 0));
                 }
                 for section in sections.iter().filter_map(|number| self.sections.get(*number)) {
@@ -71,7 +71,6 @@ impl Machine {
             for index in self.lacking.adapters() {
                 let adapter = &mut self.adapters[index.0 as usize];
                 adapter.watch_destructions(cx);
-                adapter.settle(cx);
             }
             self.carry_news(cx);
             let mut tried = false;
@@ -108,7 +107,7 @@ impl Machine {
     /// Sections whose handles are closed and whose allocations are all destroyed.
     fn ending_sections(&self) -> Vec<SectionNumber> {
         let mut leaving: BTreeMap<SectionNumber, u32> = BTreeMap::new();
-        for adapter in &self.adapters {
+        for adapter in self.adapters.iter() {
             for section in adapter.ending_uses_of_sections() {
                 *leaving.entry(section).or_default() += 1;
             }

@@ -3,15 +3,15 @@
 use kmt_calls::Mapped;
 use wddm_types::{AdapterIndex, ProcessId};
 
-use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::machine::Machine;
+use crate::machine::adapters::Adapters;
 use crate::number::SectionNumber;
 use crate::scarcity::NotCreated;
 use crate::section::Sections;
 
 /// Sections, with the adapters that may provide their pages.
-type Kept<'a> = (&'a mut Sections, &'a mut [Adapter]);
+type Kept<'a> = (&'a mut Sections, &'a mut Adapters);
 
 /// Creates a section, out of an adapter's share of system memory; `given`: over a file that the process has handed over.
 ///
@@ -53,7 +53,7 @@ impl Machine {
     /// Tells sections of allocations that have left them on any adapter.
     pub(super) fn leave_sections(&mut self, cx: &Cx<'_>) {
         for index in 0..self.adapters.len() {
-            for section in self.adapters[index].take_left_sections() {
+            for section in self.adapters.untouched()[index].take_left_sections() {
                 leave(cx, (&mut self.sections, &mut self.adapters), section);
             }
         }

@@ -4,7 +4,8 @@
 //!
 //! The kernel asks to be told that the hardware is there only when a call or a device waits for an action. It carries the rest out with
 //! the next turn of any process, for an interrupt costs more than a page that is free a little later. A process that has gone makes no
-//! turn any more: the kernel watches the ring until it is past everything that such processes have left ([`PagingRing::clear_behind`]).
+//! turn any more, and a name that ends may have been the last that kept memory of such a process: the kernel watches the ring until it is
+//! past everything that these have left, works and actions ([`PagingRing::clear_behind`]).
 //!
 //! The numbers in `all` rise. `awaited` has the numbers of those in `all` that are awaited, in their order, and `turns` counts the turns of
 //! devices among them.
@@ -89,11 +90,11 @@ pub(super) struct DeferredActions {
     pub(super) awaited: VecDeque<u64>,
     /// Turns of devices among them.
     pub(super) turns: usize,
-    /// The kernel carries out the actions that are deferred up to this number as soon as the hardware is there: their process has gone,
-    /// and makes no call any more that would find them due.
+    /// The kernel watches the ring up to the work of this number, and carries out the actions that are deferred until then as soon as the
+    /// hardware is there: their process has gone, and makes no call any more that would find them due.
     leaving: u64,
-    /// One of these is being carried out.
-    clears: bool,
+    /// One of these is being carried out; the last work that was queued before it.
+    clears: Option<u64>,
     /// Calls that wait for memory hear when the hardware has got past this work.
     returns_watched: u64,
 }
@@ -107,33 +108,27 @@ impl DeferredActions {
         self.turns += usize::from(matches!(what, Deferred::Resume(..)));
         self.awaited.extend(what.is_awaited().then_some(queued));
         self.all.push_back((queued, what));
-        if self.clears {
+        if self.clears.is_some() {
             self.leaving = queued;
         }
         debug_assert!(self.awaited.len().max(self.turns) <= self.all.len(), "what is counted is among the actions");
     }
 
-    /// The oldest, if the hardware has got that far.
-    fn pop(&mut self, up_to: u64) -> Option<Deferred> {
-        let due = self.all.pop_front_if(|(number, _)| *number <= up_to);
-        let (number, what) = due.or_else(|| {
-            self.clears = false;
-            None
-        })?;
+    /// The oldest, if the hardware has got that far. `queued`: the last work queued.
+    fn pop(&mut self, up_to: u64, queued: u64) -> Option<Deferred> {
+        if self.clears.take().is_some_and(|before| before < queued) {
+            // The action before has queued works, which no later turn is counted on for, either.
+            self.leaving = queued;
+        }
+        let (number, what) = self.all.pop_front_if(|(number, _)| *number <= up_to)?;
         self.turns -= usize::from(matches!(what, Deferred::Resume(..)));
         if what.is_awaited() {
             let awaited = self.awaited.pop_front();
             debug_assert_eq!(awaited, Some(number), "the first action that is awaited is counted first");
         }
         debug_assert!(self.awaited.len().max(self.turns) <= self.all.len(), "what is counted is among the actions");
-        self.clears = number <= self.leaving;
+        self.clears = (number <= self.leaving).then_some(queued);
         Some(what)
-    }
-
-    /// The last action that a process which has gone has left.
-    fn last_left(&self) -> Option<u64> {
-        let behind = self.all.partition_point(|(number, _)| *number <= self.leaving);
-        behind.checked_sub(1).and_then(|last| self.all.get(last)).map(|(number, _)| *number)
     }
 }
 
@@ -167,12 +162,12 @@ impl PagingRing {
     /// goes on behind the work. A ring that `is_over` gets no further.
     #[must_use = "the adapter carries the action out"]
     pub fn next_due(&mut self, shown: u64, is_over: bool) -> Option<Deferred> {
-        self.deferred.pop(if is_over { u64::MAX } else { shown })
+        self.deferred.pop(if is_over { u64::MAX } else { shown }, self.last_queued)
     }
 
     /// Whether the ring has nothing to be built, carried out, cleared or waited for, whatever the hardware does.
     pub fn is_at_rest(&self) -> bool {
-        let defers = !self.deferred.all.is_empty() || self.deferred.clears;
+        let defers = !self.deferred.all.is_empty() || self.deferred.clears.is_some();
         self.owes_no_progress() && !defers && !self.scratch_shows_any()
     }
 
@@ -226,16 +221,22 @@ impl PagingRing {
         }
     }
 
-    /// A process has gone: the kernel carries out what is deferred until now, and what comes of it, when the hardware has got past it,
-    /// without waiting for a call.
+    /// A process, or the last name of an object, has gone: the kernel hears when the hardware has got past all that is queued until now,
+    /// carries out the actions that are deferred until now, and likewise treats all that comes of these. It does not wait for a call. A work
+    /// alone counts, too: its memory returns when the kernel notes that the hardware has finished it.
     pub fn clear_behind(&mut self) {
-        if !self.deferred.all.is_empty() {
-            self.deferred.leaving = self.last_queued;
-        }
+        self.deferred.leaving = self.last_queued;
     }
 
-    /// The first progress of the ring that the kernel needs to be told of: for a buffer to be reused, a deferred action, what a process
-    /// that has gone has left, or the needs of others.
+    /// The progress that ends the last work of those with the hardware that processes or names which have gone have left. A later one of
+    /// these may wait for a client; the kernel watches it when the hardware has it.
+    fn last_left(&self) -> Option<u64> {
+        let mut with_hardware = self.submitted.iter().rev();
+        with_hardware.find(|work| work.number.raw() <= self.deferred.leaving).map(|work| work.progress_value)
+    }
+
+    /// The first progress of the ring that the kernel needs to be told of: for a buffer to be reused, a deferred action, the works that a
+    /// process which has gone has left, or the needs of others.
     pub fn progress_to_watch(&self, needs: &RingNeeds) -> Option<u64> {
         let behind = |past: &dyn Fn(&Submitted) -> bool| {
             self.submitted.iter().find(|work| past(work)).map(|work| work.progress_value)
@@ -255,8 +256,8 @@ impl PagingRing {
             RingNeed::Serial(serial) => behind_serial(serial),
         });
         let awaited = self.deferred.awaited.front().copied();
-        let numbers = [awaited, noted, self.deferred.last_left()].map(|wanted| wanted.and_then(behind_number));
+        let numbers = [awaited, noted].map(|wanted| wanted.and_then(behind_number));
         let displays = needs.displays.and_then(behind_serial);
-        numbers.into_iter().chain([buffer, packets, displays]).flatten().min()
+        numbers.into_iter().chain([buffer, packets, displays, self.last_left()]).flatten().min()
     }
 }

@@ -32,8 +32,7 @@ impl PagingRing {
             };
             holds.push(Hold::new("an action that is deferred behind work", number, until));
         }
-        // A deed of another adapter may have given this ring a reason to watch, which its next turn sees: then no wait is registered yet.
-        if let Some(value) = self.progress_to_watch(needs).filter(|_| self.waiting_progress) {
+        if let Some(value) = self.progress_to_watch(needs) {
             holds.push(Hold::new("what waits for the ring's progress", value, self.watch()));
         }
         holds.extend(self.stillnesses().map(|work| {

@@ -106,7 +106,7 @@ impl World {
         let mut random = Random::new(seed);
         for _ in 0..STEPS_AFTER {
             match random.below(20) {
-                0 => self.death(&mut random),
+                0 => self.death(&mut random)?,
                 1 => self.drain()?,
                 2 => self.notifications(),
                 _ => self.call(&mut random)?,

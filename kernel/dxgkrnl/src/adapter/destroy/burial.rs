@@ -17,7 +17,12 @@ impl Adapter {
             return;
         }
         let over = self.memory.allocations.over(|point| self.sync.is_past(cx.memory, point));
+        let watched = over.iter().any(|number| self.memory.allocations.is_watched(*number));
         self.bury_all(cx, over);
+        if watched {
+            // The memory is waited for, or its process has gone: no later turn is to be counted on.
+            self.memory.ring.clear_behind();
+        }
     }
 
     /// Ends the destroyed allocations of a device whose queues have stopped.

@@ -64,7 +64,7 @@ impl Adapter {
         if !queues.is_empty() {
             let news = self.read_logs(cx, names, &queues);
             self.heed_logs(cx, &news);
-            self.settle(cx);
+            self.touch();
         }
     }
 

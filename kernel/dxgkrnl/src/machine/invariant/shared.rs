@@ -17,7 +17,9 @@ impl Machine {
     pub(super) fn check_news(&self) -> Checked {
         self.adapters.iter().try_for_each(|adapter| {
             let left = adapter.news_left_over();
-            ensure(left.is_none(), "due", || format!("adapter {} still has {left:?}", adapter.index().0))
+            ensure(left.is_none(), "due", || format!("adapter {} still has {left:?}", adapter.index().0))?;
+            let told = !adapter.has_news_for_others();
+            ensure(told, "due", || format!("adapter {} still has news for the others", adapter.index().0))
         })
     }
 
@@ -25,7 +27,7 @@ impl Machine {
     /// there and knows its name.
     // spec: sync §2.2, sync §3.4
     pub(super) fn check_sync_objects(&self) -> Checked {
-        for adapter in &self.adapters {
+        for adapter in self.adapters.iter() {
             let index = adapter.index();
             let names = |number: SyncObjectNumber| {
                 let names = |shared: &Shared| match *shared {
@@ -63,7 +65,7 @@ impl Machine {
                 *named.entry((adapter, body)).or_default() += 1;
             }
         }
-        for adapter in &self.adapters {
+        for adapter in self.adapters.iter() {
             let index = adapter.index();
             adapter.check_names_of_resources(|body| named.remove(&(index, body)).unwrap_or_default())?;
         }
@@ -119,7 +121,7 @@ impl Machine {
     // spec: memory §2.2, memory §2.7
     pub(super) fn check_sections(&self) -> Checked {
         let mut inside: BTreeMap<SectionNumber, u32> = BTreeMap::new();
-        for adapter in &self.adapters {
+        for adapter in self.adapters.iter() {
             adapter.uses_of_sections().for_each(|section| *inside.entry(section).or_default() += 1);
         }
         for (number, section) in self.sections.iter() {

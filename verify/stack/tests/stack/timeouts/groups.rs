@@ -20,7 +20,7 @@ fn paired() -> (Arc<Host>, Heard, Arc<Fault>) {
     })
 }
 
-fn until_asked(host: &Host, heard: &Heard) {
+pub fn until_asked(host: &Host, heard: &Heard) {
     while heard.count(|event| matches!(event, Event::EngineGroupAsked { .. })) == 0 {
         let ms = host.now_ns() + MS;
         while host.step_until(ms) {}

@@ -1,11 +1,14 @@
 //! Drivers that take their time (sync §4.4, TdrDdiDelay). In virtual time a call takes none, unless it moves the hand of the clock by
 //! which it is measured.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use d3dkmt::FenceFlags;
 use dxgk_host::{AdapterSetup, DriverClock, Mode, ProcessLink};
+use kmt_calls::{OpenSyncObjectRequest, SyncObjectAccess};
 use softgpu_umd::{Stream, StreamConfig};
 
+use super::groups::until_asked;
 use super::*;
 use crate::stubborn::{Whims, wrapped};
 use stack::world::gpu_on;
@@ -142,6 +145,55 @@ fn a_call_that_comes_back_late_while_nothing_is_reset_is_told_and_no_more() {
         assert_eq!(heard.take().len(), told, "without timeout detection the kernel measures no calls");
         assert_eq!(host.stopped(), None);
     }
+}
+
+/// The call is the last of its turn, and no other turn follows: adapters that have a fence of the stopped one hear of that in the turn itself.
+#[test]
+fn a_driver_that_is_late_while_an_engine_is_to_be_reset_ends_the_waits_on_other_adapters_at_once() {
+    // spec: sync §4.4, sync §3.12
+    let (hand, late) = (Arc::new(Hand::default()), Arc::new(AtomicBool::new(false)));
+    let (host, heard, fault) = host_with(impatient(), |config| {
+        config.profile.reset_group = Profile::named("paired-engines").expect("a built-in profile").reset_group;
+        let profile = Profile::named("discrete-4k").expect("a built-in profile");
+        let sizes =
+            AdapterSetup { vram_bytes: 8 * MIB, system_bytes: 64 * MIB, ..AdapterSetup::new(profile, Mode::Real) };
+        config.others.push(AdapterSetup { page_table_bytes: 16 * MIB, ..sizes });
+        let (passes, is_late) = (Arc::clone(&hand), Arc::clone(&late));
+        let process = Box::new(move |_: &mut dyn ddi::Host, _: &ddi::CreateProcess<'_>| {
+            passes.pass(u64::from(is_late.load(Ordering::SeqCst)) * 2 * MAY);
+            Ok(())
+        });
+        config.wrap_miniport = Some(wrapped(Whims { process, ..Whims::default() }));
+        config.driver_clock = Some(Arc::clone(&hand) as Arc<dyn DriverClock>);
+    });
+    let mut hung = client(&host);
+    let flags = FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING | FenceFlags::CROSS_ADAPTER;
+    let request = NativeFenceRequest { flags, ..NativeFenceRequest::default() };
+    let fence = hung.gpu.device().create_native_fence(request).expect("a fence");
+    let name = fence.share(SyncObjectAccess::ALL_ACCESS).expect("a name");
+    let elsewhere = gpu_on(&host, &ProcessLink::new(Arc::clone(&host)), 1);
+    let request = OpenSyncObjectRequest { handle: name.token(), ..OpenSyncObjectRequest::default() };
+    let theirs = elsewhere.device().open_sync_object(request).expect("it has a name");
+    let event = d3dkmt::Event::create(elsewhere.device().link(), false).expect("an event");
+    elsewhere.device().wait_async(&[(&theirs, 1)], &event, WaitFlags::empty()).expect("it waits");
+    fault.hold(Hold::Runs);
+    fault.hold_queue(0, Hold::Runs);
+    let surface = hung.pinned(SurfaceKind::Local, MIB);
+    drain(&host);
+    heard.take();
+    let never = works(&mut hung, &surface, 1_000);
+    let _asleep = awaits(&host, &hung, hung.stream.progress(), never);
+    until_asked(&host, &heard);
+    assert!(!event.take().expect("it is there") && host.stopped().is_none());
+    let link = ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>;
+    let adapter = d3dkmt::Adapter::open_first(link).expect("it is enumerated");
+    late.store(true, Ordering::SeqCst);
+    let opened = d3dkmt::Device::create(&adapter);
+    host.check_invariants().expect("in order");
+    let stopped = host.stopped().expect("the driver was late");
+    assert!(stopped.contains("for 10000 ms"), "{stopped}");
+    assert_eq!((event.take().expect("it is there"), theirs.current()), (true, u64::MAX));
+    assert!(opened.is_err(), "the adapter has stopped");
 }
 
 /// Nothing that a computer does takes no time.
