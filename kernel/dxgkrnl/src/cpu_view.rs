@@ -93,12 +93,9 @@ impl CpuView {
         (process, video_bytes): (ProcessId, u64),
     ) -> MappingId {
         let mapping = self.name(on);
-        if video_bytes > 0 {
-            self.counted.insert(allocation, (process, video_bytes));
-            self.locked.charge(process, video_bytes);
-        }
         let before = self.by_allocation.insert(allocation, mapping);
         debug_assert!(before.is_none(), "an allocation has one mapping: {allocation:?} had {before:?}");
+        self.recount(allocation, (process, video_bytes));
         mapping
     }
 
@@ -133,6 +130,17 @@ impl CpuView {
         }
         self.unshown.remove(&mapping);
         Some((mapping, self.lent.remove(&mapping)))
+    }
+
+    /// An allocation has other segments: if this process has it locked, so many bytes of it may lie in video memory now.
+    pub fn recount(&mut self, allocation: AllocationId, (process, video_bytes): (ProcessId, u64)) {
+        if let Some((counted, bytes)) = self.counted.remove(&allocation) {
+            self.locked.release(counted, bytes);
+        }
+        if video_bytes > 0 && self.by_allocation.contains_key(&allocation) {
+            self.counted.insert(allocation, (process, video_bytes));
+            self.locked.charge(process, video_bytes);
+        }
     }
 
     /// What processes have locked that may lie in video memory.

@@ -126,7 +126,8 @@ fn of_allocation(call: &AllocationCall) -> Needs {
 
 fn of_property(call: &PropertyCall) -> Needs {
     match call {
-        PropertyCall::UpdateAllocationProperty { .. } => Needs::SOMETHING.moving(),
+        // What is locked may come to lie in video memory.
+        PropertyCall::UpdateAllocationProperty { .. } => Needs::LOCK.moving(),
         PropertyCall::SetAllocationPriority { .. }
         | PropertyCall::GetAllocationPriority { .. }
         | PropertyCall::QueryAllocationResidency { .. }

@@ -3,11 +3,14 @@
 
 use std::sync::Arc;
 
-use d3dkmt::{DestroyFlags, Event, Fence, FenceFlags, NativeFenceRequest, Refusal, Section, SyncObjectAccess};
+use d3dkmt::{
+    DestroyFlags, Event, Fence, FenceFlags, NativeFenceRequest, PropertyMask, PropertyRequest, Refusal, Section,
+    SyncObjectAccess,
+};
 use dxgk_host::{AccountId, Admission, Host, ProcessLink, Quota};
 use kmt_link::Link;
 use softgpu_umd::{Gpu, Surface, SurfaceKind, UmdError};
-use wddm_types::{Blame, NodeId, NtStatus, PAGE_BYTES};
+use wddm_types::{Blame, NodeId, NtStatus, PAGE_BYTES, SegmentId, SegmentSet};
 
 use stack::world::{MIB, VIRTUAL, host};
 
@@ -157,6 +160,31 @@ fn as_many_locked_bytes_of_video_memory_as_the_quota_says() {
     drop(lock(&whole).expect("all of it"));
     drop(last);
     process.host.check_invariants().expect("the kernel's invariants hold");
+}
+
+// spec: memory §2.8, memory §6.3
+#[test]
+fn what_is_locked_and_may_lie_in_video_memory_later_counts_as_locked_there() {
+    let process = alone(Quota { locked_bytes: MIB, ..Quota::NONE });
+    let (local, aperture) = (SegmentSet::only(SegmentId(1)), SegmentSet::only(SegmentId(2)));
+    let update = |surface: &Surface, supported_segments: SegmentSet| {
+        // The first of the set is preferred.
+        let preferred_segment = supported_segments.0.trailing_zeros() + 1;
+        let mask = PropertyMask::SUPPORTED_SEGMENT_SET | PropertyMask::PREFERRED_SEGMENT;
+        let request = PropertyRequest { supported_segments, preferred_segment, mask, ..PropertyRequest::default() };
+        process.gpu.paging().update_allocation_property(surface.allocation(), request)
+    };
+    let surfaces: Vec<_> = (0..2).map(|_| process.surface(MIB).expect("system memory")).collect();
+    let locks: Vec<_> = surfaces.iter().map(|surface| surface.allocation().lock().expect("no video memory")).collect();
+    update(&surfaces[0], local.with(aperture)).expect("within the quota");
+    process.host.check_invariants().expect("the first counts");
+    let parts = ["limit of locked bytes of video memory", "the process has 1048576 of 1048576", "1048576 more"];
+    process.refused(|| update(&surfaces[1], local.with(aperture)), &parts);
+    process.host.check_invariants().expect("the second does not");
+    update(&surfaces[0], aperture).expect("fewer segments");
+    update(&surfaces[1], local.with(aperture)).expect("the first counts no more");
+    drop(locks);
+    process.host.check_invariants().expect("neither is locked");
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub(crate) mod rules;
 mod view;
 
 use ddi::{AllocationFlags, DriverModel, SegmentFlags};
-use wddm_types::{CpuRun, PAGE_BYTES, PageRun, SegmentId};
+use wddm_types::{CpuRun, PAGE_BYTES, PageRun, SegmentId, SegmentSet};
 
 use crate::allocation::{Locks, Placement, SYSTEM_COPY};
 use crate::operation::RangeWish;
@@ -184,7 +184,12 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Whether an allocation may lie in a memory segment, and not only in system memory.
     pub fn may_lie_in_memory(&self, id: AllocationId) -> bool {
-        self.allocations[id].info.supported_segments.iter().any(|segment| !self.segment(segment).is_aperture())
+        self.has_memory(self.allocations[id].info.supported_segments)
+    }
+
+    /// Whether one of these segments has memory of its own, other than an aperture.
+    pub fn has_memory(&self, segments: SegmentSet) -> bool {
+        segments.iter().any(|segment| !self.segment(segment).is_aperture())
     }
 
     /// Whether an allocation is locked.
