@@ -258,7 +258,7 @@ fn a_seed_is_one_world() {
 /// kernel that changes what happens changes them, and has to mean it.
 #[test]
 fn a_seed_is_one_world_in_every_build() {
-    let pinned = [(1, 0xf228_ab59_f604_26c5), (2, 0x50cc_8f99_8473_5c16), (3, 0x0927_0acf_0835_da6b)];
+    let pinned = [(1, 0x8a0c_bc42_f55e_5b64), (2, 0xe95d_70ab_ef84_18b1), (3, 0xd205_b7c7_bf46_4956)];
     let found = pinned.map(|(seed, _)| (seed, run(seed).unwrap_or_else(|violation| panic!("{violation}")).trace_hash));
     // All of them at once, so that a change that was meant is pinned in one go.
     let shown = found.map(|(seed, hash)| format!("({seed}, {hash:#018x})")).join(", ");

@@ -221,6 +221,8 @@ impl Adapter {
                 None => break,
             }
         }
+        // What an aperture shows stays there until the portions have used it.
+        self.watch_evictions(cx);
         debug_assert!(
             portions.front().is_some_and(|first| first.bytes.start == 0)
                 && portions.back().is_some_and(|last| last.bytes.end == bytes && last.number.is_none()),

@@ -159,6 +159,7 @@ impl<F: Copy + Eq> VidMm<F> {
     // spec: memory §5.1, memory §10.1 row 13
     pub(crate) fn count_up(&mut self, device: DeviceId, id: AllocationId) {
         let first = self.devices.list_up(device, id);
+        self.allocations.forget_aside(id);
         let allocation = &mut self.allocations[id];
         allocation.count += 1;
         allocation.lazy_since = None;
@@ -172,7 +173,8 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// Takes allocations off a device's list, one count per occurrence (memory §5.3). `last_use`: points after which
-    /// nothing queued before this call uses them; kept, and waited for by the work that takes their pages.
+    /// nothing queued before this call uses them; kept, and waited for by the work that takes their pages. Until then the eviction stands
+    /// aside ([`VidMm::evictions_over`]): the paging ring waits for no device's use by it.
     ///
     /// # Errors
     /// See [`EvictError`].
@@ -183,7 +185,24 @@ impl<F: Copy + Eq> VidMm<F> {
         flags: EvictFlags,
         last_use: &[FencePoint<F>],
     ) -> Result<Option<Work<F>>, EvictError> {
+        self.evict_over(device, list, flags, last_use, &|_| false)
+    }
+
+    /// The same; `is_over` says of earlier last uses whether they are, so that no eviction stands aside for one that is.
+    ///
+    /// # Errors
+    /// See [`EvictError`].
+    // spec: memory §5.3
+    pub fn evict_over(
+        &mut self,
+        device: DeviceId,
+        list: &[AllocationId],
+        flags: EvictFlags,
+        last_use: &[FencePoint<F>],
+        is_over: &dyn Fn(&FencePoint<F>) -> bool,
+    ) -> Result<Option<Work<F>>, EvictError> {
         self.check_counts(device, list)?;
+        list.iter().for_each(|id| self.allocations[*id].last_use.retain(|point| !is_over(point)));
         self.foresee_end(device, list, flags);
         if self.must_postpone(device, last_use) {
             for &id in list {
@@ -227,7 +246,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 extents.make_dirty();
             }
             if allocation.count == 0 {
-                self.left_all_lists(id, flags, batch.as_deref_mut());
+                self.left_all_lists(id, (device, flags), batch.as_deref_mut());
             } else if left_list {
                 self.rerank(id);
             }
@@ -256,7 +275,12 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(())
     }
 
-    fn left_all_lists(&mut self, id: AllocationId, flags: EvictFlags, batch: Option<&mut Batch<F>>) {
+    fn left_all_lists(
+        &mut self,
+        id: AllocationId,
+        (device, flags): (DeviceId, EvictFlags),
+        batch: Option<&mut Batch<F>>,
+    ) {
         let allocation = &self.allocations[id];
         debug_assert!(allocation.holders.is_empty(), "{id:?} is on no list, and held by {:?}", allocation.holders);
         let lazily = match &allocation.placement {
@@ -274,7 +298,7 @@ impl<F: Copy + Eq> VidMm<F> {
             }
         };
         match batch {
-            Some(batch) if !lazily => self.withdraw(id, Cause::Evict, batch),
+            Some(batch) if !lazily => self.leave_for_good(id, device, batch),
             _ => self.become_victim(id),
         }
     }
