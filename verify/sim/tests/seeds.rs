@@ -246,6 +246,14 @@ fn worlds_in_which_doorbells_are_taken_away_keep_every_rule() {
     }
 }
 
+/// A client of the first generation evicts its list while the kernel quiesces its device, locks one of these surfaces and renders with others:
+/// the buffer waits for the device's turn and is not refused.
+#[test]
+fn a_client_that_locks_what_it_evicted_goes_on_rendering() {
+    // spec: memory §5.3, memory §6.5, memory §10.1 row 23
+    run(88_805_463).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
 #[test]
 fn a_seed_is_one_world() {
     for seed in [1, 7, 2000, 2001, 4000, 4001, 4002, 6008, 1 << 40] {

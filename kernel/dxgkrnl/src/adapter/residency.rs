@@ -86,6 +86,7 @@ impl Adapter {
     }
 
     /// `D3DKMTEvict`. Physical removal comes when everything that the device's queues were given before is over, and stands aside until then.
+    /// Where buffers name all that they use, those count that name the allocation.
     // spec: memory §5.3, memory §10.1
     pub fn evict(
         &mut self,
@@ -100,12 +101,23 @@ impl Adapter {
         let last_use = self.queued_work(cx, device)?;
         let (owner, process) = (self.owners.vidmm_of(device), self.owners.process_of(device));
         let not_written = how.not_written_to;
+        let uses: Vec<_> = match self.lists_are_residency() {
+            true => allocations.iter().map(|id| (*id, self.gpu_uses_of(cx, device, *id))).collect(),
+            false => Vec::new(),
+        };
         let (sync, memory) = (&self.sync, cx.memory);
-        let work = self.vidmm.evict_over(owner, &allocations, how, &last_use, &|point| sync.is_past(memory, point));
-        let work = work.map_err(|error| invalid(error.to_string()))?;
+        let is_over = |point: &FencePoint<FenceId>| sync.is_past(memory, point);
+        let works = match self.lists_are_residency() {
+            true => self.vidmm.evict_each(owner, &uses, how, &is_over),
+            false => self.vidmm.evict_over(owner, &allocations, how, &last_use, &is_over).map(Vec::from_iter),
+        };
+        let works = works.map_err(|error| invalid(error.to_string()))?;
         // CAST: bounded by LIST_MAX.
         cx.emit(self.index, Event::Evict { device: device.raw(), count: list.len() as u32, not_written });
-        self.queue_any(cx, process, work);
+        if works.is_empty() {
+            self.queue_any(cx, process, None);
+        }
+        self.queue_works(cx, process, works);
         Ok(self.vidmm.bytes_over_budget(self.vidmm.space_of(owner)))
     }
 

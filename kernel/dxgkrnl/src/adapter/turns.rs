@@ -173,12 +173,18 @@ impl Adapter {
             changed |= idle;
             self.vidmm.set_device_idle(vidmm, idle);
             if self.vidmm.is_suspended(vidmm) {
-                let (sync, memory) = (&self.sync, cx.memory);
-                // A fence that has gone holds no work back.
-                self.vidmm.settle_postponed(vidmm, |point| sync.is_past(memory, point));
+                self.settle_postponed(cx, vidmm);
             }
         }
         changed
+    }
+
+    /// Takes off a quiesced device's list what it evicted and none of its queued work uses any more.
+    // spec: memory §5.3
+    pub(super) fn settle_postponed(&mut self, cx: &Cx<'_>, device: DeviceId) {
+        let (sync, memory) = (&self.sync, cx.memory);
+        // A fence that has gone holds no work back.
+        self.vidmm.settle_postponed(device, |point| sync.is_past(memory, point));
     }
 
     fn has_nothing_to_run(&self, cx: &Cx<'_>, device: DeviceNumber) -> bool {
