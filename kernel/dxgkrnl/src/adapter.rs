@@ -175,7 +175,10 @@ impl Adapter {
     fn carry_out(&mut self, cx: &mut Cx<'_>, step: SettleStep) -> bool {
         match step {
             SettleStep::ReapPaging | SettleStep::ReapAfterNews => self.reap_paging(cx),
-            SettleStep::BuryDead => self.bury_dead(cx),
+            SettleStep::BuryDead => {
+                self.bury_dead(cx);
+                self.carry_out_evictions(cx);
+            }
             SettleStep::PumpPaging
             | SettleStep::PagingForDisplays
             | SettleStep::PagingAfterNews
@@ -233,6 +236,7 @@ impl Adapter {
             }
             Waiter::Event { event, .. } => self.due.set_event(event),
             Waiter::Burial => self.bury_dead(cx),
+            Waiter::Evictions { device } => self.eviction_due(cx, device),
             Waiter::Render { done } => self.render_done(cx, done),
             Waiter::Lock { waiting } => self.lock_waited(cx, waiting),
             Waiter::Queue { queue, packet } => self.queue_released(cx, queue, packet),

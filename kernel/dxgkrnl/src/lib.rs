@@ -29,6 +29,7 @@ mod driver;
 mod due;
 mod effect;
 mod event;
+mod evictions;
 mod features;
 mod fence_log;
 mod global_handle;

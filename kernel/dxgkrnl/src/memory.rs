@@ -8,6 +8,7 @@ use vidmm::SpaceId;
 
 use crate::allocations::Allocations;
 use crate::cpu_view::CpuView;
+use crate::evictions::WatchedEvictions;
 use crate::gpu_va::Updates;
 use crate::io_mmu::Pasids;
 use crate::lock::WaitingLocks;
@@ -38,6 +39,8 @@ pub struct AdapterMemory {
     pub paging_queues: PagingQueues,
     pub turns: Turns,
     pub registrations: Registrations,
+    /// Evictions that wait for the use of their content.
+    pub evictions: WatchedEvictions,
 }
 
 impl AdapterMemory {
@@ -55,6 +58,7 @@ impl AdapterMemory {
             paging_queues: PagingQueues::default(),
             turns: Turns::default(),
             registrations: Registrations::default(),
+            evictions: WatchedEvictions::default(),
         }
     }
 }

@@ -1,12 +1,14 @@
 //! One allocation: its description by the driver, the place of its content, its holders and pins. `check` has the rules of creation;
 //! `residency` moves content.
 
+mod aside;
 mod book;
 mod check;
 mod context;
 mod locks;
 mod offer;
 
+pub(crate) use aside::Aside;
 pub(crate) use book::Allocations;
 pub use check::Origin;
 pub(crate) use check::{SYSTEM_COPY, Terms, VISIBLE, check};
@@ -117,10 +119,11 @@ pub(crate) struct Allocation<F> {
     pub in_place: bool,
     /// Sum of the devices' counts (memory §5.1).
     pub count: u64,
-    /// Time of the evict that took the count to 0, while pages are still in a memory segment.
+    /// Time of the evict that took the count to 0, while pages are still in a memory segment, or the eviction stands aside.
     pub lazy_since: Option<u64>,
-    /// Destroyed by its owner; its backing store is counted among what returns
-    /// ([`VidMm::returning_pages`](crate::VidMm::returning_pages)).
+    /// It has left the last list, queued work still uses it, and it leaves its place when that is over.
+    pub aside: Option<Box<Aside>>,
+    /// Destroyed by its owner; its backing store counts in [`VidMm::returning_pages`](crate::VidMm::returning_pages).
     pub returns: bool,
     /// Destroyed by its owner at this time, and kept until its last use is over: its pages are the first to go, uncopied.
     pub doomed: Option<u64>,
@@ -190,6 +193,7 @@ impl<F> Allocation<F> {
             in_place: false,
             count: 0,
             lazy_since: None,
+            aside: None,
             doomed: None,
             returns: false,
             holders: BTreeSet::new(),

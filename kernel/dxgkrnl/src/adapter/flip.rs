@@ -165,6 +165,7 @@ impl Adapter {
         if let Some(work) = self.vidmm.hide_undisplayed() {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
         }
+        self.watch_evictions(cx);
     }
 
     /// Where a primary lies, when it has come there.

@@ -12,7 +12,7 @@
 //! | a suspension | the contexts that have not left the hardware |
 //! | a hardware queue, a packet context | its registered wait, an object, a display |
 //! | a packet that is next | the ring, a display, a turn, or its node |
-//! | an update of tiles, a legacy lock, a destruction that a call waits for | its registered wait |
+//! | an update of tiles, a legacy lock, a destruction that a call waits for, an eviction that stands aside | its registered wait |
 //!
 //! An adapter without power holds everything until it wakes, and one that has stopped holds nothing: neither is looked at.
 
@@ -56,6 +56,7 @@ impl Adapter {
         holds.extend(self.memory.updates.holds());
         holds.extend(self.memory.waiting_locks.holds());
         holds.extend(self.memory.allocations.holds());
+        holds.extend(self.eviction_holds());
         let renders = self.packets.devices_of_waiting();
         holds.extend(
             renders.map(|device| Hold::new("a buffer with a list of device", device.raw(), Until::Turn(device))),

@@ -3,14 +3,17 @@
 //! says each in the words of the other side.
 
 use events::Event;
+use gpu_fence::{FenceId, WaitMode};
 use kmt_calls::{
     DeviceState, EvictFlags, MakeResidentFlags, OfferFlags, ReclaimResult, Refusal, Residency, VideoMemoryInfo,
 };
-use vidmm::{MakeResidentError, Work};
-use wddm_types::{NtStatus, ProcessId};
+use vidmm::{DeviceId, MakeResidentError, Work};
+use wddm_types::{FencePoint, NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::due::Waiter;
 use crate::effect::Cx;
+use crate::hold::{Hold, Until};
 use crate::number::{AllocationNumber, DeviceNumber, PagingQueueNumber};
 use crate::refusal::{invalid, refuse};
 use crate::residency::{
@@ -82,7 +85,8 @@ impl Adapter {
         }
     }
 
-    /// `D3DKMTEvict`. Physical removal stands behind everything that the device's queues were given before.
+    /// `D3DKMTEvict`. Physical removal comes when everything that the device's queues were given before is over, and stands aside until then.
+    /// Where buffers name all that they use, those count that name the allocation.
     // spec: memory §5.3, memory §10.1
     pub fn evict(
         &mut self,
@@ -97,10 +101,23 @@ impl Adapter {
         let last_use = self.queued_work(cx, device)?;
         let (owner, process) = (self.owners.vidmm_of(device), self.owners.process_of(device));
         let not_written = how.not_written_to;
-        let work = self.vidmm.evict(owner, &allocations, how, &last_use).map_err(|error| invalid(error.to_string()))?;
+        let uses: Vec<_> = match self.lists_are_residency() {
+            true => allocations.iter().map(|id| (*id, self.gpu_uses_of(cx, device, *id))).collect(),
+            false => Vec::new(),
+        };
+        let (sync, memory) = (&self.sync, cx.memory);
+        let is_over = |point: &FencePoint<FenceId>| sync.is_past(memory, point);
+        let works = match self.lists_are_residency() {
+            true => self.vidmm.evict_each(owner, &uses, how, &is_over),
+            false => self.vidmm.evict_over(owner, &allocations, how, &last_use, &is_over).map(Vec::from_iter),
+        };
+        let works = works.map_err(|error| invalid(error.to_string()))?;
         // CAST: bounded by LIST_MAX.
         cx.emit(self.index, Event::Evict { device: device.raw(), count: list.len() as u32, not_written });
-        self.queue_any(cx, process, work);
+        if works.is_empty() {
+            self.queue_any(cx, process, None);
+        }
+        self.queue_works(cx, process, works);
         Ok(self.vidmm.bytes_over_budget(self.vidmm.space_of(owner)))
     }
 
@@ -246,5 +263,59 @@ impl Adapter {
             Some(work) => self.queue_for(cx, process, paging_queue, Some(work)),
             None => self.paging_value_now(cx, process, paging_queue).unwrap_or(0),
         }
+    }
+}
+
+/// Evictions that stand aside until queued work has used their content for the last time (memory §5.3): the paging ring waits for no device's
+/// use by them. `vidmm` has them; the hardware tells the kernel of the oldest of each device by a registered wait, and each turn of the machine
+/// looks for the others.
+impl Adapter {
+    /// Carries out the evictions whose content no queued work uses any more.
+    // spec: memory §5.3
+    pub(super) fn carry_out_evictions(&mut self, cx: &mut Cx<'_>) {
+        if !self.vidmm.any_aside() || self.life.has_stopped() {
+            return;
+        }
+        let (sync, memory) = (&self.sync, cx.memory);
+        // A fence that has gone holds no work back.
+        let works = self.vidmm.evictions_over(&|point| sync.is_past(memory, point));
+        for (device, work) in works {
+            let number = self.owners.device_of(device);
+            let process = number.map_or(ProcessId::SYSTEM, |number| self.owners.process_of(number));
+            self.queue_work(cx, process, None, Some(work), Vec::new());
+        }
+        self.watch_evictions(cx);
+    }
+
+    /// The wait for the uses of a device's oldest eviction is over.
+    pub(super) fn eviction_due(&mut self, cx: &mut Cx<'_>, device: DeviceId) {
+        self.memory.evictions.end(device);
+        self.carry_out_evictions(cx);
+    }
+
+    /// Has the hardware tell when the use is over that the oldest eviction of each device waits for.
+    pub(super) fn watch_evictions(&mut self, cx: &mut Cx<'_>) {
+        if !self.vidmm.any_aside() {
+            return;
+        }
+        let awaited = self.vidmm.uses_awaited().filter(|(device, _)| !self.memory.evictions.is_watched(*device));
+        let awaited: Vec<(DeviceId, Vec<FencePoint<FenceId>>)> =
+            awaited.map(|(device, points)| (device, points.to_vec())).collect();
+        for (device, points) in awaited {
+            self.memory.evictions.begin(device);
+            let points = self.sync.live_points(points);
+            let waiter = Waiter::Evictions { device };
+            if self.begin_wait(cx, &points, WaitMode::All, Waiter::Evictions { device }) {
+                self.due.wait_ended(waiter);
+            }
+        }
+    }
+
+    /// The evictions that stand aside.
+    pub(super) fn eviction_holds(&self) -> impl Iterator<Item = Hold> + '_ {
+        self.vidmm.asides().map(|(device, id)| {
+            let until = Until::Wait(Waiter::Evictions { device });
+            Hold::new("the eviction of allocation", self.memory.allocations.told_as(id), until)
+        })
     }
 }

@@ -34,7 +34,9 @@ impl Adapter {
     /// Has the hardware tell when the last uses of destroyed allocations are over.
     pub(super) fn watch_dying(&mut self, cx: &mut Cx<'_>) {
         for after in self.memory.allocations.watch() {
-            if self.begin_wait(cx, &after, WaitMode::All, Waiter::Burial) {
+            // The fence of a use may have gone since the destruction began.
+            let after = self.sync.live_points(after);
+            if after.is_empty() || self.begin_wait(cx, &after, WaitMode::All, Waiter::Burial) {
                 self.due.wait_ended(Waiter::Burial);
             }
         }

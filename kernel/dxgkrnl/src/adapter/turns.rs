@@ -97,8 +97,9 @@ impl Adapter {
     /// Gives the copy engine what can be done ahead of need (memory §8.3). What an idle ring may do waits until it is idle. What the planner wants
     /// stands behind what was decided before, so behind the work of the list that was just made resident: it is copied while that operation runs.
     fn work_ahead(&mut self, cx: &mut Cx<'_>) {
+        let (sync, memory) = (&self.sync, cx.memory);
         if self.memory.ring.is_idle()
-            && let Some(work) = self.vidmm.idle_work(AHEAD_MAX.0)
+            && let Some(work) = self.vidmm.idle_work(AHEAD_MAX.0, &|point| sync.is_past(memory, point))
         {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
         }
@@ -172,12 +173,18 @@ impl Adapter {
             changed |= idle;
             self.vidmm.set_device_idle(vidmm, idle);
             if self.vidmm.is_suspended(vidmm) {
-                let (sync, memory) = (&self.sync, cx.memory);
-                // A fence that has gone holds no work back.
-                self.vidmm.settle_postponed(vidmm, |point| sync.is_past(memory, point));
+                self.settle_postponed(cx, vidmm);
             }
         }
         changed
+    }
+
+    /// Takes off a quiesced device's list what it evicted and none of its queued work uses any more.
+    // spec: memory §5.3
+    pub(super) fn settle_postponed(&mut self, cx: &Cx<'_>, device: DeviceId) {
+        let (sync, memory) = (&self.sync, cx.memory);
+        // A fence that has gone holds no work back.
+        self.vidmm.settle_postponed(device, |point| sync.is_past(memory, point));
     }
 
     fn has_nothing_to_run(&self, cx: &Cx<'_>, device: DeviceNumber) -> bool {

@@ -13,7 +13,8 @@
 pub enum SettleStep {
     /// The kernel learns of works and paging fences that the hardware has finished before any rule asks for them.
     ReapPaging,
-    /// A destroyed allocation whose last use is over gives its memory back by works and deferred ends, which the pump behind carries out.
+    /// Destroyed and evicted allocations whose last use is over give their memory back by works and deferred ends, which the pump behind
+    /// carries out.
     BuryDead,
     /// Packets need memory in place, so the ring comes first.
     PumpPaging,

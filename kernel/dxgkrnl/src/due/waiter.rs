@@ -9,6 +9,11 @@ use crate::number::{
 pub enum Waiter {
     /// Ends destroyed allocations: a call waits for it.
     Burial,
+    /// Carries out evictions of a device that stood aside.
+    Evictions {
+        /// The device that asked for them.
+        device: vidmm::DeviceId,
+    },
     /// Answers a call of a device.
     Answer {
         /// The call that waits.

@@ -67,7 +67,7 @@ fn waits_of(waiter: &Waiter) -> Option<WaitsOf> {
         Waiter::Packets { context } => WaitsOf::Packets(context),
         Waiter::Update { context } => WaitsOf::Updates(context),
         Waiter::Ring(_) => WaitsOf::Ring,
-        Waiter::Burial | Waiter::Render { .. } | Waiter::Lock { .. } => return None,
+        Waiter::Burial | Waiter::Evictions { .. } | Waiter::Render { .. } | Waiter::Lock { .. } => return None,
     })
 }
 

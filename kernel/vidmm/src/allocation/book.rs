@@ -3,31 +3,36 @@
 //! It owns the records and the lists that follow from them. What holds at every call (`check`, and assertions):
 //! - content whose backing store may go (`decommittable`) is exactly what is offered so, in the order of its offers;
 //! - an allocation's offer counts, or waits for its device's turn, or neither: never both;
+//! - the evictions that stand aside are exactly those that the records say (`aside`);
 //! - every allocation of a list lives; only primaries that a display shows no more may be gone before they are looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
 
+use super::aside::Asides;
 use super::{Allocation, Offer, OfferPriority};
 use crate::slab::{AllocationId, Slab};
 
 /// The allocations of one adapter.
 #[derive(Debug)]
 pub(crate) struct Allocations<F> {
-    known: Slab<AllocationId, Allocation<F>>,
+    pub(super) known: Slab<AllocationId, Allocation<F>>,
     /// Offered content whose backing store may go, by priority and time.
     decommittable: BTreeSet<(OfferPriority, u64, AllocationId)>,
     /// Content that may lie in a less preferred place, and since when only running devices keep it there.
     demoted: BTreeMap<AllocationId, Option<u64>>,
     /// Primaries that an aperture may still map although no display shows them.
     undisplayed: Vec<AllocationId>,
+    /// Evictions that wait for the use of their content.
+    pub(super) asides: Asides,
 }
 
 impl<F> Allocations<F> {
     /// None yet.
     pub fn new() -> Self {
         let (known, decommittable) = (Slab::new(), BTreeSet::new());
-        Allocations { known, decommittable, demoted: BTreeMap::new(), undisplayed: Vec::new() }
+        let (demoted, asides) = (BTreeMap::new(), Asides::new());
+        Allocations { known, decommittable, demoted, undisplayed: Vec::new(), asides }
     }
 
     /// A new one.
@@ -39,6 +44,7 @@ impl<F> Allocations<F> {
 
     /// One ends. What was due for it is void.
     pub fn end(&mut self, id: AllocationId) -> Allocation<F> {
+        self.forget_aside(id);
         let gone = self.known.remove(id);
         assert!(gone.offers.due.is_none(), "what was postponed for an allocation is forgotten before its end");
         self.demoted.remove(&id);
@@ -169,6 +175,7 @@ impl<F> Allocations<F> {
         {
             return Err(format!("{id:?} is offered twice"));
         }
+        self.check_asides()?;
         match self.demoted.keys().find(|id| self.get(**id).is_none()) {
             Some(id) => Err(format!("{id:?} is to be promoted, and is gone")),
             None => Ok(()),

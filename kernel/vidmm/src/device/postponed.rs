@@ -1,5 +1,7 @@
 //! Steps of suspended devices that wait for their queued work: it does not run before the next turn, and still needs what they give up.
 
+use std::collections::BTreeSet;
+
 use wddm_types::FencePoint;
 
 use super::Devices;
@@ -54,15 +56,28 @@ impl<F: Copy + Eq> Devices<F> {
         self[device].postponed.len()
     }
 
-    /// How many of them, from the first on, wait for nothing any more.
-    pub fn postponed_over(&self, device: DeviceId, reached: impl Fn(&FencePoint<F>) -> bool) -> usize {
-        self[device].postponed.iter().take_while(|step| step.points().iter().all(&reached)).count()
+    /// Takes all steps, to be done.
+    pub fn take_postponed(&mut self, device: DeviceId) -> Vec<Postponed<F>> {
+        std::mem::take(&mut self.devices[device].postponed)
     }
 
-    /// Takes the first `count` steps, to be done.
-    pub fn take_postponed(&mut self, device: DeviceId, count: usize) -> Vec<Postponed<F>> {
-        let later = self.devices[device].postponed.split_off(count);
-        std::mem::replace(&mut self.devices[device].postponed, later)
+    /// Takes the steps whose last uses are over, to be done. A step waits for earlier ones of its allocation, and for none of another.
+    pub fn take_postponed_over(
+        &mut self,
+        device: DeviceId,
+        reached: impl Fn(&FencePoint<F>) -> bool,
+    ) -> Vec<Postponed<F>> {
+        let mut waiting = BTreeSet::new();
+        let is_over = |step: &Postponed<F>| {
+            let over = !waiting.contains(&step.allocation()) && step.points().iter().all(&reached);
+            if !over {
+                waiting.insert(step.allocation());
+            }
+            over
+        };
+        let (over, later) = self.take_postponed(device).into_iter().partition(is_over);
+        self.devices[device].postponed = later;
+        over
     }
 
     /// How often a list names an allocation, with the evicts that wait.

@@ -3,6 +3,7 @@
 mod addresses;
 mod ahead;
 mod apertures;
+mod aside;
 mod budget;
 mod cases;
 mod compaction;

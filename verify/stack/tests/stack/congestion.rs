@@ -1,6 +1,6 @@
 //! A process that asks for memory faster than memory moves.
 
-use d3dkmt::{EvictFlags, NativeFenceRequest};
+use d3dkmt::{EvictFlags, MakeResidentFlags, NativeFenceRequest, Residency};
 use kmt_calls::{Call, GpuVaCall, Reply};
 use softgpu_umd::{Commands, GpuWait, SurfaceKind};
 use stack::world::{MIB, VIRTUAL, client, host};
@@ -19,8 +19,11 @@ fn who_asks_faster_than_memory_moves_waits() {
     commands.touch(held.va(), 4096, true);
     let waits = [GpuWait { fence: (&gate).into(), value: 1 }];
     client.stream.submit(&client.gpu, &waits, &commands).unwrap();
-    // Physical removal stands behind the submission, and everything else stands behind the removal.
+    // What needs the last room stands behind the submission, and everything else stands behind that.
     client.gpu.device().evict(vec![held.allocation().handle()], EvictFlags::empty()).unwrap();
+    let all = client.gpu.create_surface(SurfaceKind::Local, 4 * MIB - 4096).unwrap();
+    let made = client.gpu.paging().make_resident(vec![all.allocation().handle()], MakeResidentFlags::empty()).unwrap();
+    assert!(matches!(made, Residency::Pending { .. }), "the content of the submission has to leave for it");
 
     let map = |at: u64| {
         Call::GpuVa(GpuVaCall::MapGpuVirtualAddress {

@@ -6,6 +6,7 @@ mod allocations;
 mod bad_rings;
 mod barriers;
 mod blame;
+mod bystanders;
 mod changing;
 mod coherency;
 mod congestion;

@@ -87,9 +87,10 @@ impl Adapter {
         points: &[FencePoint<FenceId>],
     ) -> Result<Answer, Refusal> {
         let allocation = &self.memory.allocations[request.number];
-        let used = allocation.renaming.former().map(|instance| instance.vidmm).chain([allocation.vidmm]);
+        let former = allocation.renaming.former().map(|instance| instance.vidmm);
+        let used: Vec<_> = former.chain([allocation.vidmm]).collect();
         let process = self.owners.process_of(request.device);
-        if used.into_iter().any(|id| self.waits_for_unlock_by(id, process)) {
+        if used.into_iter().any(|id| self.waits_for_unlock_by(cx, id, process)) {
             // spec: memory §10.1 row 23: no process waits for its own unlock
             let reason = "what uses it has no turn before its process unlocks something else";
             return Err(refuse(NtStatus::GRAPHICS_ALLOCATION_BUSY, Blame::Caller, reason));

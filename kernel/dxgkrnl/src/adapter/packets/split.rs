@@ -29,7 +29,7 @@ use crate::store::ObjectNumber;
 impl Adapter {
     /// Whether what lists name need not be on a residency list: the driver knows none.
     // spec: memory §6.1, memory §7.4
-    pub(super) fn lists_are_residency(&self) -> bool {
+    pub(in crate::adapter) fn lists_are_residency(&self) -> bool {
         self.driver.is_wddm_1()
     }
 
@@ -52,7 +52,7 @@ impl Adapter {
                 self.check_render(context, command, &entries, places)?;
                 check_private_data(private_data, self.packets[context].info.dma_buffer_private_data_bytes)?;
             }
-            self.check_own_locks(device)?;
+            self.check_own_locks(cx, device)?;
             let done = self.create_fence(cx, None, ProcessId::SYSTEM, 0)?;
             let locked = self.own_locks(device);
             self.packets.wait_for_turn(WaitingRender { token, device, context, entries, what, done, locked });
@@ -79,8 +79,8 @@ impl Adapter {
     /// No process waits for its own unlock: a device whose list holds an allocation that its process has locked, and that may not come
     /// back before the unlock, has no turn until then.
     // spec: memory §6.5, memory §9.2, memory §10.1 row 23
-    fn check_own_locks(&self, device: DeviceNumber) -> Result<(), Refusal> {
-        if self.is_kept_out_by(device, self.owners.process_of(device)) { Err(kept_out()) } else { Ok(()) }
+    fn check_own_locks(&mut self, cx: &Cx<'_>, device: DeviceNumber) -> Result<(), Refusal> {
+        if self.is_kept_out_by(cx, device, self.owners.process_of(device)) { Err(kept_out()) } else { Ok(()) }
     }
 
     /// The locked allocations on a device's list that are its process's own. The call may come from the thread that is to unlock them.
@@ -90,9 +90,14 @@ impl Adapter {
         own.filter(|id| self.vidmm.is_locked(*id) && self.vidmm.count(owner, *id) > 0).collect()
     }
 
-    /// Whether a device has no turn before a process unlocks something.
-    pub(super) fn is_kept_out_by(&self, device: DeviceNumber, process: ProcessId) -> bool {
-        let locked = self.owners.facts_of(device).and_then(|facts| self.vidmm.kept_out_of(facts.vidmm));
+    /// Whether a device has no turn before a process unlocks something. A lock of what the device evicted, and none of its queued buffers
+    /// uses, keeps no turn away.
+    pub(super) fn is_kept_out_by(&mut self, cx: &Cx<'_>, device: DeviceNumber, process: ProcessId) -> bool {
+        let Some(owner) = self.owners.facts_of(device).map(|facts| facts.vidmm) else { return false };
+        if self.vidmm.is_suspended(owner) {
+            self.settle_postponed(cx, owner);
+        }
+        let locked = self.vidmm.kept_out_of(owner);
         // Only the creator of an allocation may lock it.
         locked.is_some_and(|locked| self.memory.allocations.body_of(locked).creator == process)
     }
@@ -123,9 +128,11 @@ impl Adapter {
             };
             let result = match device {
                 Some(device) if !lost && self.vidmm.is_suspended(device.vidmm) => {
+                    let owner = device.vidmm;
+                    self.settle_postponed(cx, owner);
                     // An allocation that was locked at the call may have had to leave since: there will be no turn before its unlock.
                     // Another thread of the process unlocks those locked since.
-                    if !self.vidmm.all_kept_out_of(device.vidmm).any(|id| waiting.locked.contains(&id)) {
+                    if !self.vidmm.all_kept_out_of(owner).any(|id| waiting.locked.contains(&id)) {
                         self.packets.wait_for_turn(waiting);
                         continue;
                     }
@@ -221,6 +228,8 @@ impl Adapter {
                 None => break,
             }
         }
+        // What an aperture shows stays there until the portions have used it.
+        self.watch_evictions(cx);
         debug_assert!(
             portions.front().is_some_and(|first| first.bytes.start == 0)
                 && portions.back().is_some_and(|last| last.bytes.end == bytes && last.number.is_none()),

@@ -63,7 +63,14 @@ impl Adapter {
     }
 
     /// Whether what uses an allocation has no turn before a process unlocks something: it must not wait for that.
-    pub(in crate::adapter) fn waits_for_unlock_by(&self, allocation: AllocationId, process: ProcessId) -> bool {
-        self.packets.waiting_for(allocation, false).any(|waiting| self.is_kept_out_by(waiting.device, process))
+    pub(in crate::adapter) fn waits_for_unlock_by(
+        &mut self,
+        cx: &Cx<'_>,
+        allocation: AllocationId,
+        process: ProcessId,
+    ) -> bool {
+        let waiting = self.packets.waiting_for(allocation, false);
+        let devices: Vec<DeviceNumber> = waiting.map(|waiting| waiting.device).collect();
+        devices.into_iter().any(|device| self.is_kept_out_by(cx, device, process))
     }
 }

@@ -96,7 +96,10 @@ impl<F: Copy + Eq> VidMm<F> {
             let needed = allocation.count > 0 || allocation.pins > 0;
             match allocation.placement {
                 // No list has it any more: only the display has kept it there (memory §8.3).
-                Placement::System(Some(_)) if !needed => self.withdraw(id, Cause::Evict, &mut batch),
+                Placement::System(Some(_)) if !needed && allocation.aside.is_none() => match allocation.owner {
+                    Some(owner) => self.leave_for_good(id, owner, &mut batch),
+                    None => self.withdraw(id, Cause::Evict, &mut batch),
+                },
                 _ => self.hide_displayed(id, &mut batch),
             }
         }

@@ -170,6 +170,7 @@ impl<F: Copy + Eq> VidMm<F> {
         debug_assert_eq!(allocation.count, listed, "{id:?} counts what its holders list");
         allocation.count = 0;
         allocation.lazy_since = None;
+        self.allocations.forget_aside(id);
         self.rerank(id);
     }
 

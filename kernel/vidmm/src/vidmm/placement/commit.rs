@@ -21,14 +21,14 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Does what was planned; nothing can fail any more.
     pub(crate) fn carry_out(&mut self, plan: Plan, cause: Cause, batch: &mut Batch<F>) {
         for (id, whole_for) in plan.whole_victims {
-            let pages = self.allocations[id].resident_pages();
-            self.take_end(id, pages, Cause::Pressure { for_allocation: whole_for }, batch);
+            self.withdraw(id, Cause::Pressure { for_allocation: whole_for }, batch);
         }
         self.quiesce_meanwhile(plan.quiesced, batch);
         for &(id, for_allocation) in &plan.anew {
             self.withdraw(id, Cause::Compaction { for_allocation }, batch);
         }
         self.relocate(&plan.relocations, batch);
+        self.keep_commit_limit(&plan.places, batch);
         let anew: BTreeMap<AllocationId, AllocationId> = plan.anew.into_iter().collect();
         let cause_of = |id| anew.get(&id).map_or(cause, |&for_allocation| Cause::Compaction { for_allocation });
         // Contiguous runs first: the plan found them free, and scattered content must not take a page of them.

@@ -165,6 +165,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let by_itself = allocation.context.is_none() && !allocation.stores_fences() && !allocation.all_or_nothing();
         lacks
             && by_itself
+            && allocation.aside.is_none()
             && allocation.is_subject()
             && allocation.first_segment() == segment
             && allocation.count == 0

@@ -8,7 +8,7 @@
 //! Clearing ahead: free pages are filled with the clear pattern, so that a first commit into them needs no FILL. It moves
 //! no content. A bounded number of pages is kept so, because what is cleared may be taken by content that is copied in.
 
-use wddm_types::{PAGE_BYTES, PageRun, Pages};
+use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages};
 
 use crate::allocation::Placement;
 use crate::extent::{Extent, Extents};
@@ -22,8 +22,9 @@ use crate::vidmm::VidMm;
 const SCAN_MAX: usize = 4096;
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// Up to `max_pages` pages of work that can be done ahead; `None`: there is none.
-    pub fn idle_work(&mut self, max_pages: u64) -> Option<Work<F>> {
+    /// Up to `max_pages` pages of work that can be done ahead; `None`: there is none. `is_over` says of a last use whether it is: the ring waits
+    /// for none.
+    pub fn idle_work(&mut self, max_pages: u64, is_over: &dyn Fn(&FencePoint<F>) -> bool) -> Option<Work<F>> {
         if self.policy.clear_ahead.is_zero() && !self.policy.write_back_ahead {
             return None;
         }
@@ -32,7 +33,7 @@ impl<F: Copy + Eq> VidMm<F> {
             self.clear_ahead(max_pages, &mut batch);
         }
         if self.policy.write_back_ahead {
-            self.write_back_ahead(max_pages, &mut batch);
+            self.write_back_ahead(max_pages, is_over, &mut batch);
         }
         self.finish(batch, false)
     }
@@ -59,7 +60,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// Copies out what will be evicted first, whole extents at a time.
-    fn write_back_ahead(&mut self, max_pages: u64, batch: &mut Batch<F>) {
+    fn write_back_ahead(&mut self, max_pages: u64, is_over: &dyn Fn(&FencePoint<F>) -> bool, batch: &mut Batch<F>) {
         let mut left = max_pages;
         let next: Vec<AllocationId> = self
             .segments
@@ -67,7 +68,7 @@ impl<F: Copy + Eq> VidMm<F> {
             .iter()
             .flat_map(|segment| segment.victims().up_to(TIERS - 1).take(SCAN_MAX))
             .map(|(_, id)| id)
-            .filter(|&id| self.worth_writing(id))
+            .filter(|&id| self.worth_writing(id) && self.allocations[id].last_use.iter().all(is_over))
             .collect();
         for id in next {
             if left == 0 {

@@ -31,7 +31,8 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Whether the next list decides anew where an allocation goes that work has read in place.
     pub(crate) fn is_decided_anew(&self, id: AllocationId) -> bool {
         let allocation = &self.allocations[id];
-        allocation.in_place && allocation.count == 0 && allocation.pins == 0 && allocation.locks.count == 0
+        let free = allocation.count == 0 && allocation.pins == 0 && allocation.locks.count == 0;
+        allocation.in_place && free && allocation.aside.is_none()
     }
 
     /// Behind a list that was told: takes out of its plan what its work reads in place, and tells it.

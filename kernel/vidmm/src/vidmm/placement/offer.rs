@@ -146,6 +146,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let locks = self.allocations[id].locks.count;
         debug_assert_eq!(locks, 0, "the offer of {id:?} counts, and it is locked");
         self.allocations.let_offer_count(id);
+        self.allocations.forget_aside(id);
         merge_points(&mut self.allocations[id].last_use, last_use);
         // Offered content counts against no budget.
         self.charge(id, None);

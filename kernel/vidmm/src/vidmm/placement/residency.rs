@@ -159,6 +159,7 @@ impl<F: Copy + Eq> VidMm<F> {
     // spec: memory §5.1, memory §10.1 row 13
     pub(crate) fn count_up(&mut self, device: DeviceId, id: AllocationId) {
         let first = self.devices.list_up(device, id);
+        self.allocations.forget_aside(id);
         let allocation = &mut self.allocations[id];
         allocation.count += 1;
         allocation.lazy_since = None;
@@ -172,7 +173,8 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// Takes allocations off a device's list, one count per occurrence (memory §5.3). `last_use`: points after which
-    /// nothing queued before this call uses them; kept, and waited for by the work that takes their pages.
+    /// nothing queued before this call uses them; kept, and waited for by the work that takes their pages. Until then the eviction stands
+    /// aside ([`VidMm::evictions_over`]): the paging ring waits for no device's use by it.
     ///
     /// # Errors
     /// See [`EvictError`].
@@ -183,23 +185,86 @@ impl<F: Copy + Eq> VidMm<F> {
         flags: EvictFlags,
         last_use: &[FencePoint<F>],
     ) -> Result<Option<Work<F>>, EvictError> {
+        self.evict_over(device, list, flags, last_use, &|_| false)
+    }
+
+    /// The same; `is_over` says of earlier last uses whether they are, so that no eviction stands aside for one that is.
+    ///
+    /// # Errors
+    /// See [`EvictError`].
+    // spec: memory §5.3
+    pub fn evict_over(
+        &mut self,
+        device: DeviceId,
+        list: &[AllocationId],
+        flags: EvictFlags,
+        last_use: &[FencePoint<F>],
+        is_over: &dyn Fn(&FencePoint<F>) -> bool,
+    ) -> Result<Option<Work<F>>, EvictError> {
+        self.begin_evict(device, list, flags, is_over)?;
+        Ok(self.give_up(device, list, flags, last_use))
+    }
+
+    /// Takes allocations off a device's list as [`VidMm::evict`] does, each behind its own last uses: for drivers of the first generation,
+    /// whose buffers name everything that they use. A suspended device keeps on its list only what its queued buffers name. So a lock of what
+    /// none of them names keeps no turn from the device (memory §10.1 row 23).
+    ///
+    /// # Errors
+    /// See [`EvictError`].
+    // spec: memory §5.3, memory §6.1
+    pub fn evict_each(
+        &mut self,
+        device: DeviceId,
+        uses: &[(AllocationId, Vec<FencePoint<F>>)],
+        flags: EvictFlags,
+        is_over: &dyn Fn(&FencePoint<F>) -> bool,
+    ) -> Result<Vec<Work<F>>, EvictError> {
+        let list: Vec<AllocationId> = uses.iter().map(|(id, _)| *id).collect();
+        self.begin_evict(device, &list, flags, is_over)?;
+        let (free, used): (Vec<_>, Vec<_>) = uses.iter().partition(|(_, last_use)| last_use.is_empty());
+        let free: Vec<AllocationId> = free.into_iter().map(|(id, _)| *id).collect();
+        let mut works = Vec::from_iter(self.give_up(device, &free, flags, &[]));
+        works.extend(used.into_iter().filter_map(|(id, last_use)| self.give_up(device, &[*id], flags, last_use)));
+        Ok(works)
+    }
+
+    /// Checks the list of an Evict before anything changes.
+    fn begin_evict(
+        &mut self,
+        device: DeviceId,
+        list: &[AllocationId],
+        flags: EvictFlags,
+        is_over: &dyn Fn(&FencePoint<F>) -> bool,
+    ) -> Result<(), EvictError> {
         self.check_counts(device, list)?;
+        list.iter().for_each(|id| self.allocations[*id].last_use.retain(|point| !is_over(point)));
         self.foresee_end(device, list, flags);
+        Ok(())
+    }
+
+    /// Takes allocations off a device's list that were checked.
+    fn give_up(
+        &mut self,
+        device: DeviceId,
+        list: &[AllocationId],
+        flags: EvictFlags,
+        last_use: &[FencePoint<F>],
+    ) -> Option<Work<F>> {
         if self.must_postpone(device, last_use) {
             for &id in list {
                 self.devices.postpone(device, Postponed::Evict { id, flags, last_use: last_use.to_vec() });
             }
-            return Ok(None);
+            return None;
         }
         self.devices.note_uses(device, last_use);
         // Where lists name each of these more often than this call takes back, nothing leaves its place and there is no work to construct.
         if list.iter().all(|id| self.allocations[*id].count > list.len() as u64) {
             self.count_down(device, list, flags, last_use, None);
-            return Ok(None);
+            return None;
         }
         let mut batch = self.works.begin();
         self.count_down(device, list, flags, last_use, Some(&mut batch));
-        Ok(self.finish(batch, false))
+        self.finish(batch, false)
     }
 
     /// Lowers counts that were checked. Without a batch nothing leaves its place.
@@ -227,7 +292,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 extents.make_dirty();
             }
             if allocation.count == 0 {
-                self.left_all_lists(id, flags, batch.as_deref_mut());
+                self.left_all_lists(id, (device, flags), batch.as_deref_mut());
             } else if left_list {
                 self.rerank(id);
             }
@@ -256,7 +321,12 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(())
     }
 
-    fn left_all_lists(&mut self, id: AllocationId, flags: EvictFlags, batch: Option<&mut Batch<F>>) {
+    fn left_all_lists(
+        &mut self,
+        id: AllocationId,
+        (device, flags): (DeviceId, EvictFlags),
+        batch: Option<&mut Batch<F>>,
+    ) {
         let allocation = &self.allocations[id];
         debug_assert!(allocation.holders.is_empty(), "{id:?} is on no list, and held by {:?}", allocation.holders);
         let lazily = match &allocation.placement {
@@ -274,7 +344,7 @@ impl<F: Copy + Eq> VidMm<F> {
             }
         };
         match batch {
-            Some(batch) if !lazily => self.withdraw(id, Cause::Evict, batch),
+            Some(batch) if !lazily => self.leave_for_good(id, device, batch),
             _ => self.become_victim(id),
         }
     }

@@ -22,8 +22,18 @@ impl<F: Copy + Eq> VidMm<F> {
 
     // spec: memory §8.2
     pub(crate) fn standing(&self, id: AllocationId, allocation: &Allocation<F>) -> Option<VictimEntry> {
-        let Placement::Memory(segment, extents) = &allocation.placement else { return None };
-        let priority = allocation.info.priority;
+        let (segment, pages) = match &allocation.placement {
+            Placement::Memory(segment, extents) => (segment, extents.pages()),
+            // Nothing is lost with pages of an aperture: any claimant may have them.
+            Placement::System(Some((aperture, run))) => {
+                let aside = allocation.aside.as_ref().filter(|_| allocation.pins == 0)?;
+                let rank = Some(Rank { tier: DOOMED_TIER, priority: 0, time: aside.tick });
+                return Some(VictimEntry { segment: *aperture, band: allocation.band, pages: run.count.0, rank });
+            }
+            Placement::System(None) | Placement::None => return None,
+        };
+        // A work that takes content in use has to wait.
+        let priority = if allocation.aside.is_some() { u32::MAX } else { allocation.info.priority };
         let band = allocation.band;
         let suspended_at = |tick: u64| u64::MAX - tick;
         let rank = if allocation.pins > 0 {
@@ -41,7 +51,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let first = ticks.min().flatten();
             first.map(|tick| Rank { tier: suspended_tier(band), priority, time: suspended_at(tick) })
         };
-        Some(VictimEntry { segment: *segment, band, pages: extents.pages(), rank })
+        Some(VictimEntry { segment: *segment, band, pages, rank })
     }
 
     /// Derives an allocation's protection anew: the highest of the processes that list it; if none does, its owner's;

@@ -164,6 +164,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if empty {
             allocation.lazy_since = None;
             allocation.placement = Placement::None;
+            self.allocations.forget_aside(id);
         }
         for (first, count) in ranges {
             self.spaces.hide(&self.allocations[id], first, count, batch);
@@ -208,10 +209,12 @@ impl<F: Copy + Eq> VidMm<F> {
                 backing: allocation.backing.clone(),
             });
         }
-        (allocation.placement, allocation.in_place) = (Placement::None, false);
+        (allocation.placement, allocation.in_place, allocation.lazy_since) = (Placement::None, false, None);
         allocation.last_work = batch.serial;
         let (pages, named) = (allocation.pages, allocation.named());
         let device = allocation.device();
+        self.allocations.forget_aside(id);
+        self.rerank(id);
         self.hide_displayed(id, batch);
         self.spaces.hide(&self.allocations[id], 0, pages, batch);
         if let Some((segment, run)) = aperture {

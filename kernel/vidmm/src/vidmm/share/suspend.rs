@@ -194,7 +194,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let there = |id: &AllocationId| self.is_resident(*id) || self.offered(*id).is_some();
         let missing = self.devices[device].list().find(|id| !there(id));
         debug_assert!(missing.is_none(), "{device:?} has its turn without {missing:?} of its list");
-        self.do_postponed(device, self.devices.postponed(device));
+        let steps = self.devices.take_postponed(device);
+        self.do_postponed(device, steps);
         Ok(work)
     }
 
@@ -218,19 +219,17 @@ impl<F: Copy + Eq> VidMm<F> {
     /// before it was suspended: then it is idle, gets no turn, and its evicted allocations would stay on its list for ever.
     // spec: memory §5.3
     pub fn settle_postponed(&mut self, device: DeviceId, reached: impl Fn(&FencePoint<F>) -> bool) {
-        let over = self.devices.postponed_over(device, reached);
+        let over = self.devices.take_postponed_over(device, reached);
         self.do_postponed(device, over);
     }
 
-    /// Does the first `count` steps of what had to wait. Nothing leaves its place by it: a removal would wait for work that
+    /// Does steps that had to wait. Nothing leaves its place by it: a removal would wait for work that
     /// runs only after the turn's own paging work.
-    fn do_postponed(&mut self, device: DeviceId, count: usize) {
+    fn do_postponed(&mut self, device: DeviceId, steps: Vec<Postponed<F>>) {
         // The list may be shorter behind it, though nothing moves.
-        if count > 0 {
+        if !steps.is_empty() {
             self.clock.next_tick();
         }
-        let steps = self.devices.take_postponed(device, count);
-        debug_assert_eq!(steps.len(), count, "steps of {device:?} are over that were not postponed");
         for step in steps {
             match step {
                 Postponed::Evict { id, flags, last_use } => {

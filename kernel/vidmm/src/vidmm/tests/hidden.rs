@@ -190,7 +190,7 @@ impl World {
             (11, _) => {
                 self.mm.policy.clear_ahead = Pages(64);
                 self.mm.policy.write_back_ahead = true;
-                works.extend(self.mm.idle_work(pages));
+                works.extend(self.mm.idle_work(pages, &|_| true));
             }
             _ => {}
         }

@@ -76,8 +76,9 @@ fn what_is_resident_is_shown_at_its_address_and_what_is_evicted_is_not() {
     let tables = world.mm.table_bytes(SpaceKind::Process) + world.mm.table_bytes(SpaceKind::Paging);
     assert_eq!(tables, 0, "and no table has a frame");
 
-    let work = world.mm.evict(device, &[a], NOW, &[point(1, 9)]).expect("counted").expect("it leaves");
-    assert_eq!(work.after, [point(1, 9)], "behind its last use");
+    assert_eq!(world.mm.evict(device, &[a], NOW, &[point(1, 9)]), Ok(None), "queued work uses it");
+    assert_eq!(world.shown(0, at, 5), world.backing(a, true));
+    let (_, work) = world.mm.evictions_over(&|point| point.value <= 9).pop().expect("it leaves behind its last use");
     let unmap = |what: &Operation| matches!(what, Operation::PlatformEntries { shows: None, .. });
     let flush = |what: &Operation| matches!(what, Operation::FlushTlb { .. });
     let at_unmap = work.operations.iter().position(unmap).expect("the addresses lead nowhere");

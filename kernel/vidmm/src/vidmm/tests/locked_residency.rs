@@ -49,6 +49,29 @@ fn what_is_evicted_again_is_not_waited_for() {
 }
 
 #[test]
+fn what_no_queued_buffer_names_leaves_the_list_of_a_suspended_device_at_once() {
+    // spec: memory §5.3, memory §6.1, memory §10.1 row 23
+    let (mut mm, [(_, device)]) = with_processes::<1>(64);
+    let [used, soon, free] = [4; 3].map(|pages| create(&mut mm, device, pages, &[VRAM]));
+    mm.lock(free).expect("not resident");
+    let _ = mm.make_resident_held(device, &[used, soon, free, free], PLAIN).expect("it fits");
+    assert_eq!(mm.kept_out_of(device), Some(free));
+    let uses = [(used, vec![point(1, 9)]), (soon, vec![point(1, 7)]), (free, vec![]), (free, vec![])];
+    assert!(
+        mm.evict_each(device, &[&uses[..], &uses[..1]].concat(), LAZY, &|_| false).is_err(),
+        "one count for each time"
+    );
+    assert_eq!((mm.count(device, used), mm.count(device, free)), (1, 2), "nothing changed");
+    assert_eq!(mm.evict_each(device, &uses, LAZY, &|_| false), Ok(Vec::new()), "nothing moves");
+    assert_eq!((mm.list_of(device), mm.kept_out_of(device)), (vec![used, soon], None), "the lock keeps no turn away");
+    mm.settle_postponed(device, |point| point.value <= 7);
+    assert_eq!(mm.list_of(device), [used], "a step waits for none of another allocation");
+    mm.settle_postponed(device, |point| point.value <= 9);
+    assert!(mm.list_of(device).is_empty());
+    mm.check_invariants(&[]).expect("all rules hold");
+}
+
+#[test]
 fn a_device_that_waits_for_an_unlock_keeps_no_other_from_a_turn() {
     // spec: memory §8.6, §10.1 row 23
     let (mut mm, [(_, a), (_, b), (_, c)]) = with_processes::<3>(64);

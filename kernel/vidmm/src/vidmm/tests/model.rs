@@ -85,6 +85,8 @@ struct Model {
     came_and_went: u64,
     /// Bytes that moved within their segments.
     relocated_bytes: u64,
+    /// Moves of evictions that had stood aside.
+    evicted_late: u64,
     /// The residence as the reported moves add up.
     replayed: ReplayedMoves,
 }
@@ -131,6 +133,7 @@ impl Model {
             relocated_bytes,
             promoted,
             came_and_went: 0,
+            evicted_late: 0,
             replayed: ReplayedMoves::default(),
         }
     }
@@ -236,14 +239,16 @@ impl Model {
             }
             Err(error) => {
                 assert_eq!(before, self.placements(), "a failure changes nothing");
-                let needed: u64 = self.known.iter().map(|k| k.content.len() as u64).sum();
+                // A segment of large pages counts whole ones, and a list what it destroyed while its device was suspended.
+                let all = self.known.iter().map(|known| known.id).chain(self.doomed.iter().copied());
+                let needed: u64 = all.map(|id| self.mm.allocations[id].pages.next_multiple_of(16)).sum();
                 match error {
                     MakeResidentError::OutOfMemory { bytes_to_trim } => {
                         assert!(bytes_to_trim > 0);
                         if self.mm.is_suspended(self.devices[device]) {
                             return;
                         }
-                        assert!(bytes_to_trim <= needed * PAGE_BYTES);
+                        assert!(bytes_to_trim <= needed * PAGE_BYTES, "{bytes_to_trim} bytes of {needed} pages");
                         let scattered = |&&which: &&usize| !self.mm.allocations[self.known[which].id].contiguous();
                         let only_vram = list.iter().filter(scattered).any(|&which| !self.known[which].aperture);
                         let contiguous = list.iter().any(|which| !scattered(&which));
@@ -324,6 +329,8 @@ impl Model {
         match self.mm.evict(self.devices[device], &ids, flags, &[point(device as u8, self.stamp)]) {
             Ok(work) => {
                 assert!(!below);
+                let after = work.as_ref().map_or(0, |work| work.after.len());
+                assert_eq!(after, 0, "the ring waits for no use by an Evict");
                 self.queue(work);
                 for (which, left) in left {
                     self.known[which].counts[device] = left;

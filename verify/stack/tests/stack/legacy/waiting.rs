@@ -40,15 +40,20 @@ fn crowded(before: impl FnOnce(&Old)) -> Crowded {
     proud.list(&taker);
     let mut commands = ListedCommands::new();
     commands.copy((&source, 0), (&target, 0), BYTES);
+    let render = render(&host, &humble, commands).expect_err("its device is quiesced");
+    Crowded { host, humble, proud, listed, taker, source, target, render }
+}
+
+/// Submits a buffer that may wait.
+fn render(host: &Host, client: &Old, commands: ListedCommands) -> Result<Result<Reply, Refusal>, Pending> {
     let call = PacketCall::Render {
-        context: humble.context.handle(),
+        context: client.context.handle(),
         command: commands.words,
         allocation_list: commands.allocations,
         patch_location_list: commands.places,
         private_data: Vec::new(),
     };
-    let render = begin(&host, &humble, Call::Packet(call)).expect_err("its device is quiesced");
-    Crowded { host, humble, proud, listed, taker, source, target, render }
+    begin(host, client, Call::Packet(call))
 }
 
 fn begin(host: &Host, client: &Old, call: Call) -> Result<Result<Reply, Refusal>, Pending> {
@@ -140,6 +145,33 @@ fn no_lock_waits_for_a_buffer_that_waits_for_its_own_unlock() {
     drop(held);
     crowded.give_turn();
     assert_eq!(crowded.humble.read(&crowded.target, ENTIRE), rows(1));
+}
+
+/// A client has given up what it evicts: when it locks that, its quiesced device still has its turn, as no queued buffer names the allocation.
+#[test]
+fn a_lock_of_what_was_evicted_keeps_no_turn_away() {
+    // spec: memory §5.3, memory §6.5, memory §10.1 row 23
+    let mut other = None;
+    let crowded = crowded(|humble| {
+        let surface = humble.surface(0, 0);
+        humble.list(&surface);
+        other = Some(surface);
+    });
+    let other = other.expect("it was made");
+    // All of its memory is listed, so it is queued at once, and runs with the turn.
+    let mut commands = ListedCommands::new();
+    commands.fill((&other, 0), 8, 3).render(&crowded.humble.context).expect("a buffer");
+    crowded.humble.unlist(&crowded.listed, EvictFlags::empty());
+    let held = crowded.listed.lock_legacy(Vec::new(), ENTIRE).expect("no buffer names it");
+    held.write_words(0, &[4711]);
+    let mut commands = ListedCommands::new();
+    commands.fill((&crowded.target, 0), BYTES, 7);
+    let behind = render(&crowded.host, &crowded.humble, commands).expect_err("the buffer waits for the turn");
+    crowded.give_turn();
+    assert!(matches!(crowded.host.take_answer(behind), Some(Ok(Reply::Queued(_)))));
+    assert_eq!(crowded.humble.read(&crowded.target, ENTIRE)[0], 7 << 32 | 7);
+    assert_eq!(crowded.humble.read(&other, ENTIRE)[0], 3 << 32 | 3, "its buffer ran");
+    assert_eq!(held.read_word(0), 4711, "the lock shows what the CPU stored");
 }
 
 /// A lock that waits counts from its call on, once for each allocation, and no more when its wait has ended without it.

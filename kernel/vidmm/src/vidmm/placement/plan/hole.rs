@@ -207,7 +207,11 @@ impl<F: Copy + Eq> Planner<'_, F> {
 
 /// The frames that an allocation has in a segment, as the plan moves it.
 fn frames_in<F>(mm: &VidMm<F>, plan: &Plan, id: AllocationId, segment: SegmentId) -> Vec<PageRun> {
-    let Placement::Memory(present, extents) = &mm.allocations[id].placement else { return Vec::new() };
+    let (present, extents) = match &mm.allocations[id].placement {
+        Placement::Memory(present, extents) => (present, extents),
+        Placement::System(Some((aperture, run))) if *aperture == segment => return vec![*run],
+        Placement::System(_) | Placement::None => return Vec::new(),
+    };
     if *present != segment {
         return Vec::new();
     }

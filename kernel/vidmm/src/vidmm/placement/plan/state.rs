@@ -69,7 +69,8 @@ impl PlanState {
         let commit_left = if planner.alone {
             planner.mm.segments.commit_limit_pages()
         } else {
-            planner.mm.segments.commit_left_pages()
+            let asides = planner.mm.asides_in_apertures().filter(|(id, _)| !planner.wanted.contains(id));
+            planner.mm.segments.commit_left_pages() + asides.map(|(_, pages)| pages).sum::<u64>()
         };
         PlanState {
             rooms,

@@ -72,6 +72,7 @@ impl Model {
                         extents.iter().map(|e| (e.frame, e.count)).collect()
                     }
                     Placement::System(Some((aperture, run))) if *aperture == segment.id => {
+                        lazy += if allocation.standing.is_some() { run.count.0 } else { 0 };
                         vec![(run.first, run.count.0)]
                     }
                     _ => Vec::new(),

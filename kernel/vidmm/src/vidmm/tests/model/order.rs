@@ -33,10 +33,16 @@ impl Model {
 
     fn victim(&self, id: AllocationId) -> Option<Victim> {
         let allocation = &self.mm.allocations[id];
-        let Placement::Memory(segment, _) = &allocation.placement else { return None };
         if allocation.pins > 0 {
             return None;
         }
+        let segment = match &allocation.placement {
+            Placement::Memory(segment, _) => segment,
+            Placement::System(Some((aperture, _))) => {
+                return allocation.aside.as_ref().map(|aside| (*aperture, (0, 0, aside.tick), id));
+            }
+            Placement::System(None) | Placement::None => return None,
+        };
         let band = self.band_of(id) as usize;
         let holders = self.mm.devices.iter().filter(|(_, device)| device.lists(id));
         let suspended: Option<Vec<u64>> = holders.map(|(_, device)| device.suspended_at()).collect();
@@ -52,7 +58,8 @@ impl Model {
             (tier, 0, offer.time)
         } else if allocation.count == 0 {
             let since = allocation.lazy_since.expect("it left its last list some time");
-            (4 + 2 * band, allocation.info.priority, self.mm.foreseen.time_of(*segment, id, since))
+            let priority = if allocation.aside.is_some() { u32::MAX } else { allocation.info.priority };
+            (4 + 2 * band, priority, self.mm.foreseen.time_of(*segment, id, since))
         } else {
             let first = suspended?.into_iter().min().expect("a device lists it");
             (5 + 2 * band, allocation.info.priority, u64::MAX - first)

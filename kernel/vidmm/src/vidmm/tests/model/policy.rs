@@ -1,15 +1,15 @@
 //! Steps beyond lists and locks: destruction in use, offers, pins, protection, budgets, turns, work ahead.
 
 use foresight::Wanted;
-use wddm_types::PAGE_BYTES;
+use wddm_types::{FencePoint, PAGE_BYTES};
 
 use super::{Model, Step};
 use crate::foreseen::key_of;
 use crate::vidmm::placement::fetch::Ahead;
 use crate::vidmm::tests::world::{VRAM, point};
 use crate::{
-    Cause, NextResume, OfferError, OfferFlags, OfferPriority, PinError, ProcessPriority, Promotion, ReclaimError,
-    ReclaimResult, SegmentGroup,
+    AllocationId, Cause, NextResume, OfferError, OfferFlags, OfferPriority, PinError, ProcessPriority, Promotion,
+    ReclaimError, ReclaimResult, SegmentGroup,
 };
 
 const PRIORITIES: [u32; 3] = [0x5000_0000, ddi::PRIORITY_NORMAL, 0xA000_0000];
@@ -46,13 +46,29 @@ impl Model {
             Step::Idle { device, idle } => self.mm.set_device_idle(self.devices[device], idle),
             Step::Turn { quarters } => self.turn(quarters),
             Step::Ahead { pages } => {
-                let work = self.mm.idle_work(pages);
+                let work = self.mm.idle_work(pages, &|_| true);
                 self.queue(work);
                 self.come_and_go_ahead(pages);
                 self.promote(pages);
             }
+            Step::UsesEnd { devices } => self.uses_end(devices),
             other => unreachable!("{other:?} is done elsewhere"),
         }
+    }
+
+    /// Evictions that stood aside for the work of these devices alone are carried out, and the ring waits for no use by them.
+    // spec: memory §5.3, memory §10.1
+    fn uses_end(&mut self, devices: u8) {
+        let is_over = |point: &FencePoint<u8>| devices >> point.fence & 1 == 1;
+        for (_, work) in self.mm.evictions_over(&is_over) {
+            assert!(work.after.is_empty(), "{:?} is waited for", work.after);
+            assert!(work.moves.iter().all(|moved| moved.cause == Cause::Evict));
+            self.evicted_late += work.moves.len() as u64;
+            self.queue(Some(work));
+        }
+        let waits = |id: AllocationId| !self.mm.allocations[id].last_use.iter().all(is_over);
+        let stays = self.mm.asides().filter(|(_, id)| !waits(*id)).map(|(_, id)| id).collect::<Vec<_>>();
+        assert!(stays.is_empty(), "{stays:?} stand aside for nothing");
     }
 
     /// Content comes, leaves and is copied ahead of need, whatever is wanted: no device is stopped for it, and none loses what it lists.

@@ -42,7 +42,8 @@ impl Random {
             25 => Step::Unlock { which },
             26 => Step::Destroy { which },
             27 => Step::Doom { which },
-            28..=29 => Step::Complete { works: self.index(4) },
+            28 => Step::Complete { works: self.index(4) },
+            29 => Step::UsesEnd { devices: self.below(16) as u8 },
             30 => Step::Offer { device, which, priority: self.below(4) as u8, decommit: self.below(2) == 0 },
             31 => Step::Reclaim { device, which },
             32 => Step::Pin { which },
@@ -63,6 +64,7 @@ fn a_long_life_agrees_with_the_model() {
     let counted = live(1, STEPS, SegmentFlags::empty(), Tables::Roomy);
     assert!(counted.relocated_bytes > 0, "content moved to make holes");
     assert!(counted.promoted > 0, "content moved up");
+    assert!(counted.evicted_late > 0, "evictions stood aside");
     let pages = counted.came_and_went;
     assert!(pages > 100, "{pages} pages came and went ahead of need");
 }
@@ -146,6 +148,8 @@ struct Counted {
     promoted: u64,
     /// Pages that came, left or were copied ahead of need.
     came_and_went: u64,
+    /// Moves of evictions that had stood aside.
+    evicted_late: u64,
 }
 
 fn live(seed: u64, steps: u64, flags: SegmentFlags, tables: Tables) -> Counted {
@@ -166,6 +170,7 @@ fn live(seed: u64, steps: u64, flags: SegmentFlags, tables: Tables) -> Counted {
         relocated_bytes: model.relocated_bytes,
         promoted: model.promoted,
         came_and_went: model.came_and_went,
+        evicted_late: model.evicted_late,
     };
     model.end();
     counted

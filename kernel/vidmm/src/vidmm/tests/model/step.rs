@@ -85,6 +85,10 @@ pub enum Step {
     Ahead {
         pages: u64,
     },
+    /// The work that the devices of these bits have queued is over.
+    UsesEnd {
+        devices: u8,
+    },
 }
 
 pub fn step() -> impl Strategy<Value = Step> {
@@ -113,5 +117,6 @@ pub fn step() -> impl Strategy<Value = Step> {
         1 => (0..DEVICES, any::<bool>()).prop_map(|(device, idle)| Step::Idle { device, idle }),
         4 => (0u64..5).prop_map(|quarters| Step::Turn { quarters }),
         1 => (1u64..40).prop_map(|pages| Step::Ahead { pages }),
+        2 => any::<u8>().prop_map(|devices| Step::UsesEnd { devices }),
     ]
 }
