@@ -6,8 +6,10 @@ mod fences;
 mod folds;
 mod packets;
 mod queues;
+mod reluctant;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ddi::*;
 use miniport_filter::*;
@@ -19,6 +21,7 @@ use crate::check::{Ledger, Shared, shared};
 use crate::sabotage::Sabotage;
 pub use folds::{Folds, Names};
 use packets::Tampering;
+pub use reluctant::Reluctant;
 
 const CONTRACT: &str = "ddi contract";
 const FRAMES: &str = "frames";
@@ -37,6 +40,8 @@ pub struct Watched {
     /// In a world of packets. In others the kernel knows of none.
     has_packets: bool,
     tampering: Tampering,
+    /// In worlds whose driver refuses and is late.
+    reluctant: Option<Arc<Reluctant>>,
 }
 
 impl Watched {
@@ -58,6 +63,7 @@ impl Watched {
             converted: BTreeSet::new(),
             has_packets,
             tampering: Tampering::default(),
+            reluctant: None,
         }
     }
 
@@ -213,6 +219,7 @@ impl Filter for Watched {
         host: &mut dyn Host,
         create: CreateDevice,
     ) -> Result<(KmdDevice, DeviceInfo), DriverStatus> {
+        self.reluctantly()?;
         let (device, info) = next.create_device(host, create)?;
         self.see(CONTRACT, |ledger| {
             ledger.device_asked(create.process);
@@ -231,6 +238,7 @@ impl Filter for Watched {
         next: &mut dyn Miniport,
         create: &mut CreateAllocation<'_, '_>,
     ) -> Result<(), DriverStatus> {
+        self.reluctantly()?;
         next.create_allocation(create)?;
         for created in create.allocations.iter() {
             let allocation = created.info.allocation;
@@ -305,6 +313,9 @@ impl Filter for Watched {
     }
 
     fn interrupt_routine(&mut self, next: &mut dyn Miniport, notify: &mut dyn Notify) -> bool {
+        if self.reluctant.as_ref().is_some_and(|reluctant| reluctant.misses()) {
+            return false;
+        }
         self.interrupts(next, notify)
     }
 }

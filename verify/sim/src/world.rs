@@ -14,6 +14,7 @@ use kmt_calls::{Call, Refusal, Reply};
 use softgpu_kmd::TableHome;
 use wddm_types::ProcessId;
 
+use crate::bystander::Bystander;
 use crate::check::contract::ObjectCounts;
 use crate::check::ledger::Listener;
 use crate::check::{Shared, shared};
@@ -23,7 +24,7 @@ use crate::random::Random;
 use crate::renderers::Renderers;
 use crate::report::{Report, Violation};
 use crate::sabotage::{DeafPort, Sabotage};
-use crate::shape::{Kind, Takers, build, has_neighbours, lends, lingers, page_table_bytes, sleeps};
+use crate::shape::{Kind, Takers, build, has_bystanders, has_neighbours, lends, lingers, page_table_bytes, sleeps};
 use crate::watch::Watched;
 use sleep::Sleeps;
 
@@ -36,6 +37,8 @@ const NEIGHBOURS_STEPS: u64 = 300;
 const PLANNED_FROM: u64 = 15_000;
 /// Turns after which a world that has not come to its end never will.
 const TURNS_MAX: u64 = 100_000;
+/// The bystander acts in one turn of so many.
+const BYSTANDER_TURNS: u64 = 3;
 /// Turns that a reached wait may stay unanswered: interrupts are carried to the kernel within one.
 const LATE_TURNS: u64 = 200;
 
@@ -71,6 +74,8 @@ struct World {
     neighbours: Option<Neighbours>,
     /// In worlds of packets, which have no other processes.
     renderers: Option<Renderers>,
+    /// In worlds from some seed on.
+    bystander: Option<Bystander>,
     /// In some worlds the computer sleeps now and then.
     sleeps: Option<Sleeps>,
     waits: Vec<Wait>,
@@ -122,6 +127,7 @@ impl World {
         // Everything that entries may name lies below this: the kernel's own pages, the backing stores, tables kept there.
         let tables = config.profile.driver.table_homes().bytes_in(TableHome::System, 16 * MIB, 16 * MIB);
         shared(ledger).frames.system_bytes(config.system_bytes + tables + 64 * MIB);
+        let profile = config.profile;
         let host = Host::start(config).map_err(|error| ("start", error.to_string()))?;
         let renderers = kind.has_packets().then(|| Renderers::new(&host, random.split(), kind));
         let count = if renderers.is_some() { 0 } else { 2 + random.index(3) };
@@ -136,6 +142,7 @@ impl World {
         let own = Random::new(seed ^ NEIGHBOURS);
         let neighbours = has_neighbours(seed, kind).then(|| Neighbours::new(&host, own, NEIGHBOURS_STEPS)).transpose();
         let neighbours = neighbours.map_err(|place| ("neighbours", place))?;
+        let bystander = has_bystanders(seed).then(|| Bystander::new(&host, seed, &profile, kind.has_packets()));
         let ledger = Arc::clone(ledger);
         Ok(World {
             seed,
@@ -145,6 +152,7 @@ impl World {
             processes,
             neighbours,
             renderers,
+            bystander,
             sleeps: sleeps.then(Sleeps::default),
             waits: Vec::new(),
             turns: 0,
@@ -174,8 +182,14 @@ impl World {
                 neighbours.turn(&self.host).map_err(|place| ("neighbours", place))?;
             }
             if self.is_asleep()? {
+                if let Some(bystander) = &mut self.bystander {
+                    bystander.sleeps(&self.host);
+                }
                 self.look()?;
                 continue;
+            }
+            if let Some(bystander) = self.bystander.as_mut().filter(|_| self.turns.is_multiple_of(BYSTANDER_TURNS)) {
+                bystander.turn(&self.host)?;
             }
             if self.random.chance(60) {
                 if let Some(renderers) = &mut self.renderers {
@@ -191,7 +205,17 @@ impl World {
             self.look()?;
         }
         self.drain()?;
-        self.wake()
+        self.wake()?;
+        self.bystander_leaves()
+    }
+
+    /// Others have gone, and with them what they left undone.
+    fn bystander_leaves(&mut self) -> Result<(), Broken> {
+        self.drain()?;
+        let Some(bystander) = &mut self.bystander else { return Ok(()) };
+        bystander.at_rest(&self.host)?;
+        bystander.leave();
+        self.look()
     }
 
     /// One process does one thing, if it can.
@@ -266,6 +290,9 @@ impl World {
                 continue;
             }
             self.look()?;
+            if let Some(bystander) = &mut self.bystander {
+                bystander.at_rest(&self.host)?;
+            }
             if let Some(renderers) = &self.renderers {
                 return renderers.at_rest();
             }
@@ -305,6 +332,7 @@ impl World {
             let innocent = |id: u32| {
                 self.processes.iter().any(|process| process.id.0 == id && !process.guilty)
                     || self.renderers.as_ref().is_some_and(|renderers| renderers.owns(id))
+                    || self.bystander.as_ref().is_some_and(|bystander| bystander.process().0 == id)
             };
             if let Some((process, reason)) = lost.iter().find(|(process, _)| innocent(*process)) {
                 ledger.check("residency", Err(format!("process {process} lost its device without guilt: {reason}")));
@@ -319,6 +347,9 @@ impl World {
             self.host.check_invariants().map_err(|broken| ("invariants", broken.to_string()))?;
         }
         self.take_answers()?;
+        if let Some(bystander) = &mut self.bystander {
+            bystander.look(&self.host)?;
+        }
         if let Some(renderers) = &mut self.renderers {
             renderers.look(&self.host)?;
         }
