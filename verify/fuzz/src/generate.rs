@@ -4,6 +4,7 @@
 mod display;
 mod escape;
 mod memory;
+mod reported;
 mod sharing;
 mod submission;
 mod work;
@@ -37,6 +38,8 @@ pub struct Generator<'a> {
     pub shows: bool,
     /// The process has a driver that calls the adapter's in private.
     pub escapes: bool,
+    /// Pages of the largest allocations that are meant to succeed, where worlds draw what public reports have drawn; else 0.
+    pub reported_pages: u64,
 }
 
 impl Generator<'_> {
@@ -75,6 +78,12 @@ impl Generator<'_> {
         }
         if self.dice.chance(6)
             && let Some(call) = self.create_fence_or_context(device)
+        {
+            return call;
+        }
+        if self.reported_pages > 0
+            && self.dice.chance(12)
+            && let Some(call) = self.reported()
         {
             return call;
         }

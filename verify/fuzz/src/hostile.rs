@@ -52,8 +52,9 @@ impl Hostile {
         let mut dice = self.dice.seeded(mapped.mapping.0);
         let (luid, endless, old, queues) = (Luid(0), self.known.endless, false, true);
         let known = &self.known;
+        let (shows, escapes, reported_pages) = (false, false, 0);
         let words =
-            Generator { dice: &mut dice, known, luid, endless, old, queues, shows: false, escapes: false }.program();
+            Generator { dice: &mut dice, known, luid, endless, old, queues, shows, escapes, reported_pages }.program();
         self.rings.locked(&mapped);
         MappedBytes::new(self.link.as_ref(), mapped).write_words(0, &words);
         // CAST: a few commands.

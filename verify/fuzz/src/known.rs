@@ -149,6 +149,12 @@ impl Known {
         dice.pick(from).unwrap_or(RawHandle::NONE)
     }
 
+    /// The newest handle of a kind on the device that the next call is about.
+    pub fn newest(&self, kind: Kind) -> Option<RawHandle> {
+        let all = self.handles.get(&kind)?;
+        all.iter().rev().find(|(_, on)| *on == self.device).map(|(handle, _)| *handle)
+    }
+
     /// Allocations on the list of the device that the next call is about, with what was asked of them.
     pub fn listed(&self) -> Vec<(RawHandle, Asked)> {
         let listed = self.handles.get(&Kind::Listed).map_or(&[][..], Vec::as_slice);

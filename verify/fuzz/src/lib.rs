@@ -14,6 +14,7 @@
 //! | nothing left | `Host::check_nothing_left`: what a process that died had is gone at rest, without another call |
 //! | unchanged | a refused call leaves `Host::state_digest` as it was (looked at when nothing is under way) |
 //! | witness | the work of the process that behaves is done, its bytes are right |
+//! | bystander | each call of a process that only makes ordinary calls ends: within a bounded virtual time, and when the hardware rests |
 //! | rest | the hardware comes to rest: nothing spins for ever |
 //! | assertion | nothing panics |
 //!

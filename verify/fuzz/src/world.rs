@@ -1,6 +1,7 @@
 //! One world: a host in virtual time, a witness, some hostile processes. After every call the kernel's invariants are
 //! checked; a refused call, made when nothing was under way, leaves the digest of the whole state as it was.
 
+mod bystander;
 mod ending;
 mod setup;
 mod windows;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use ddi::{DriverModel, PowerState};
 use dxgk_host::{Host, StateDigest};
 use kmt_calls::{Call, MakeResidentFlags, PacketCall, Refusal, Reply, ResidencyCall, wire};
-use sim::Random;
+use sim::{Bystander, Random};
 use wddm_types::{Blame, NtStatus, ProcessId};
 
 use crate::dice::Dice;
@@ -23,6 +24,7 @@ use crate::witness::Witness;
 use crate::world::ending::Ending;
 use crate::world::setup::config;
 pub use crate::world::setup::{escapes, hangs, shows};
+use crate::world::setup::{has_room, reports};
 
 /// Steps of the hardware after which a world that has not come to rest never will.
 const STEPS_MAX: u64 = 300_000;
@@ -37,7 +39,12 @@ pub struct World {
     witness: Option<Witness>,
     hostile: Vec<Hostile>,
     /// A process that never calls.
-    bystander: ProcessId,
+    outsider: ProcessId,
+    /// A process that only makes ordinary calls, in worlds from some seed on with an honest driver.
+    bystander: Option<Bystander>,
+    steps: u64,
+    /// Pages of the largest allocations that are meant to succeed; 0: worlds do not draw what reports have drawn.
+    reported_pages: u64,
     diary: Diary,
     /// Waits that no signal ends and wild buffers are allowed: then paging may hang, and the witness uses none.
     endless: bool,
@@ -68,6 +75,7 @@ impl World {
         let mut config = config(seed);
         let old = config.profile.driver.driver_model == DriverModel::Wddm1;
         let queues = !old && config.profile.driver.hardware_queues;
+        let profile = config.profile;
         let slot = Arc::new(Slot::default());
         config.wrap_port = Some(slot.wrap());
         if let Some(lies) = lies.clone() {
@@ -90,14 +98,24 @@ impl World {
         let malice = *random.pick(&[2, 5, 10, 25]);
         let hostile = (0..2 + random.below(2)).map(|_| Hostile::new(&host, Dice::new(random.split(), malice), endless));
         let hostile = hostile.collect();
-        let bystander = host.process_created();
+        let outsider = host.process_created();
+        let has_bystander = reports(seed) && lies.is_none();
+        let bystander = has_bystander.then(|| Bystander::new(&host, seed, &profile, true).among_resets());
+        let reported_pages = match (reports(seed), has_room(seed)) {
+            (false, _) => 0,
+            (true, false) => 100,
+            (true, true) => 8_000,
+        };
         let ending = if lies.is_some() { Ending::Leave } else { Ending::draw(&mut random) };
         let (report, asleep) = (Report::default(), false);
         Ok(Some(World {
             host,
             witness,
             hostile,
+            outsider,
             bystander,
+            steps: 0,
+            reported_pages,
             diary,
             endless,
             old,
@@ -130,6 +148,7 @@ impl World {
             _ => self.testify(&mut random)?,
         }
         self.take_answers();
+        self.stand_by()?;
         self.check()
     }
 
@@ -148,6 +167,7 @@ impl World {
         }
         let (luid, endless, old) = (self.host.luid(), self.endless, self.old);
         let (queues, shows, escapes) = (self.queues, self.shows, self.escapes);
+        let reported_pages = self.reported_pages;
         let hostile = &mut self.hostile[who];
         if hostile.pending.len() >= PENDING_MAX {
             return Ok(());
@@ -155,8 +175,17 @@ impl World {
         // The draws depend on this step and on the process's knowledge, not on earlier draws.
         let mut dice = hostile.dice.seeded(random.draw());
         hostile.known.choose_device(&mut dice);
-        let mut generator =
-            Generator { dice: &mut dice, known: &hostile.known, luid, endless, old, queues, shows, escapes };
+        let mut generator = Generator {
+            dice: &mut dice,
+            known: &hostile.known,
+            luid,
+            endless,
+            old,
+            queues,
+            shows,
+            escapes,
+            reported_pages,
+        };
         let call = generator.call();
         let carried = wire::decode(&wire::encode(&call, Vec::new()));
         if carried.as_ref() != Ok(&call) {
@@ -241,7 +270,7 @@ impl World {
         let mut before = self.host.state_digest();
         for _ in 0..6 {
             // A turn that says nothing new: whatever has become due is carried out with it.
-            self.host.set_process_priority(self.bystander, 2);
+            self.host.set_process_priority(self.outsider, 2);
             self.drain()?;
             let after = self.host.state_digest();
             if before == after {
@@ -256,12 +285,12 @@ impl World {
     /// hangs: they end with their processes.
     fn drain(&mut self) -> Result<(), Broken> {
         if self.comes_to_rest() {
-            return Ok(());
+            return self.holds_no_bystander();
         }
         if self.endless {
             (0..self.hostile.len()).for_each(|who| self.kill(who));
             if self.comes_to_rest() {
-                return Ok(());
+                return self.holds_no_bystander();
             }
         }
         Err(("rest", format!("no rest after {STEPS_MAX} steps of the hardware")))

@@ -27,11 +27,13 @@ use kmt_calls::{AdapterCall, Call, DeviceCall, Reply, SyncCall, WaitFlags};
 use softgpu_kmd::PeerMode;
 use wddm_types::{AdapterIndex, RawHandle};
 
+use crate::bystander::Bystander;
 use crate::check::ledger::Listener;
 use crate::check::{Shared, shared};
 use crate::random::Random;
 use crate::report::{Report, Violation};
 use crate::sabotage::{DeafPort, Sabotage};
+use crate::shape::has_bystanders;
 use crate::watch::Watched;
 use crate::world::{Broken, told};
 use party::{Common, Party};
@@ -61,6 +63,7 @@ struct World {
     parties: Vec<Option<Party>>,
     common: Vec<Common>,
     waits: Vec<Wait>,
+    bystander: Option<Bystander>,
     calls: u64,
 }
 
@@ -128,7 +131,8 @@ impl World {
             parties.push(Some(party.map_err(|place| ("start", format!("process {who}: {place}")))?));
         }
         deaf.store(true, Ordering::Relaxed);
-        Ok(World { host, ledgers, random, parties, common, waits: Vec::new(), calls: 0 })
+        let bystander = has_bystanders(seed).then(|| Bystander::new(&host, seed, &profile, false));
+        Ok(World { host, ledgers, random, parties, common, waits: Vec::new(), bystander, calls: 0 })
     }
 
     fn turn(&mut self, turn: u64) -> Result<(), Broken> {
@@ -141,6 +145,9 @@ impl World {
                     break;
                 }
             }
+        }
+        if let Some(bystander) = self.bystander.as_mut().filter(|_| turn.is_multiple_of(2)) {
+            bystander.turn(&self.host)?;
         }
         self.look(turn)
     }
@@ -225,6 +232,9 @@ impl World {
             }
         }
         self.answers()?;
+        if let Some(bystander) = &mut self.bystander {
+            bystander.at_rest(&self.host)?;
+        }
         if let Some(wait) = self.waits.iter().find(|wait| self.current(wait.fence) >= wait.value) {
             return Err(("fences", format!("a CPU's waiter of process {} was lost at {}", wait.who, wait.value)));
         }
@@ -287,6 +297,9 @@ impl World {
         if turn.is_multiple_of(8) {
             self.host.check_invariants().map_err(|broken| ("invariants", broken.to_string()))?;
         }
+        if let Some(bystander) = &mut self.bystander {
+            bystander.look(&self.host)?;
+        }
         self.answers()
     }
 
@@ -306,6 +319,10 @@ impl World {
         // A wait beyond the promised values ends with its process.
         while self.host.step() {}
         self.look(0)?;
+        if let Some(bystander) = &mut self.bystander {
+            bystander.at_rest(&self.host)?;
+            bystander.leave();
+        }
         for fence in 0..COMMON {
             let (current, promised) = (self.current(fence), self.common[fence].promised());
             if current != promised {
@@ -349,6 +366,9 @@ impl World {
         let mut seen = shared(&self.ledgers[0]).seen().clone();
         for (kind, count) in shared(&self.ledgers[1]).seen() {
             *seen.entry(kind.clone()).or_insert(0) += count;
+        }
+        if let Some(bystander) = &self.bystander {
+            seen.extend(bystander.tally().map(|(what, count)| (what.to_owned(), count)));
         }
         let (trace_hash, events) = (first.0 ^ second.0.rotate_left(32), first.1 + second.1);
         let virtual_ns = self.host.now_ns();

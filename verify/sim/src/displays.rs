@@ -24,11 +24,13 @@ use kmt_calls::{Call, Reply};
 use softgpu_umd::{Stage, UmdError};
 use wddm_types::{NtStatus, VidPnSourceId};
 
+use crate::bystander::Bystander;
 use crate::check::ledger::Listener;
 use crate::check::{Shared, shared};
 use crate::random::Random;
 use crate::report::{Report, Violation};
 use crate::sabotage::Sabotage;
+use crate::shape::has_bystanders;
 use crate::watch::Watched;
 use crate::world::{Broken, told};
 use player::{Player, Scene, refusal};
@@ -74,6 +76,7 @@ struct World {
     falling: u64,
     pictures: u32,
     aperture: usize,
+    bystander: Option<Bystander>,
     calls: u64,
 }
 
@@ -146,6 +149,7 @@ impl World {
             random,
             pictures: 0,
             aperture,
+            bystander: None,
             calls: 0,
         };
         for who in 0..=1 + world.random.index(2) {
@@ -153,6 +157,8 @@ impl World {
                 Player::new(&world.host, scene).map_err(|error| ("start", format!("process {who}: {error}")))?;
             world.players.push(Some(player));
         }
+        world.bystander =
+            has_bystanders(seed).then(|| Bystander::new(&world.host, seed, &profile, true).among_resets());
         Ok(world)
     }
 
@@ -176,6 +182,12 @@ impl World {
                 for _ in 0..=self.random.below(12) {
                     self.step(self.host.now_ns() + PERIOD / 8);
                 }
+            }
+        }
+        if let Some(bystander) = self.bystander.as_mut().filter(|_| turn.is_multiple_of(2)) {
+            match self.asleep {
+                Some(_) => bystander.sleeps(&self.host),
+                None => bystander.turn(&self.host)?,
             }
         }
         if let Some(left) = &mut self.asleep {

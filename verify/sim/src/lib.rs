@@ -21,6 +21,8 @@
 //! a fourth of the thirteen has a world beside it in which processes repeat their work, and read in place what does not fit ([`run_readers`]).
 //! From seed 17000 on the CPUs of two worlds in five look again and again at what they have locked, while other content takes its place.
 //! From seed 10^10 on the drivers of half the worlds without packets are late with faults, and refuse meanwhile what is for the node.
+//! From seed 10,000,000,000 on every world has a bystander, a process that only makes ordinary calls, and every seed has a world beside it, on any
+//! built-in adapter, in which processes leave undone what others might wait for ([`run_holders`]).
 //!
 //! # What is checked, all the time
 //! | checker | rule |
@@ -32,6 +34,7 @@
 //! | packets | a packet runs once, in its context's order; ids rise, those of paging buffers stay over a preemption |
 //! | paging order | paging work is queued, submitted and completed in one order |
 //! | answers | what behaves is refused only for scarcity; what does not is refused and changes nothing |
+//! | bystander | each call of a process that only makes ordinary calls ends within a bounded virtual time, whatever others do |
 //! | liveness | the world comes to its end, and every wait is answered |
 //! | assertion | nothing in kernel, driver or device panics |
 //! | invariants | the kernel's own account of pages, lists, addresses, objects agrees with itself |
@@ -41,9 +44,12 @@
 //!
 //! [`Sabotage`] breaks something on purpose, so that each checker is seen to fail.
 
+mod bystander;
+mod caller;
 mod check;
 mod crossing;
 mod displays;
+mod holders;
 mod neighbours;
 mod process;
 mod random;
@@ -56,6 +62,7 @@ mod waiters;
 mod watch;
 mod world;
 
+pub use bystander::Bystander;
 pub use random::Random;
 pub use report::{Report, Violation};
 pub use sabotage::Sabotage;
@@ -76,6 +83,9 @@ pub fn run(seed: u64) -> Result<Report, Box<Violation>> {
     }
     if shape::has_readers(seed) {
         run_readers(seed)?;
+    }
+    if shape::has_bystanders(seed) {
+        run_holders(seed)?;
     }
     world::run(seed, Sabotage::None)
 }
@@ -110,6 +120,22 @@ pub fn run_waiters(seed: u64) -> Result<Report, Box<Violation>> {
 /// The first rule that was broken, with its seed.
 pub fn run_readers(seed: u64) -> Result<Report, Box<Violation>> {
     readers::run(seed)
+}
+
+/// Runs the world of a seed in which processes leave undone what others might wait for.
+///
+/// # Errors
+/// The first rule that was broken, with its seed.
+pub fn run_holders(seed: u64) -> Result<Report, Box<Violation>> {
+    holders::run(seed, Sabotage::None)
+}
+
+/// As [`run_holders`] with something broken.
+///
+/// # Errors
+/// The first rule that was broken: what is wanted here.
+pub fn run_holders_sabotaged(seed: u64, sabotage: Sabotage) -> Result<Report, Box<Violation>> {
+    holders::run(seed, sabotage)
 }
 
 /// The same of waiters with something broken.

@@ -9,8 +9,8 @@
 //! | no operation that fits is refused, and no device is lost | the process comes to the end of its steps |
 //! | frames, paging order, invariants, the driver's contract | as in every world |
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use dxgk_host::{Conductor, Eviction, Host, HostConfig, Mode, ProcessLink, Profile, page_table_bytes};
 use replay::{
@@ -18,11 +18,13 @@ use replay::{
     drive,
 };
 
+use crate::bystander::Bystander;
 use crate::check::ledger::Listener;
 use crate::check::{Shared, shared};
 use crate::random::Random;
 use crate::report::{Report, Violation};
 use crate::sabotage::Sabotage;
+use crate::shape::has_bystanders;
 use crate::watch::Watched;
 use crate::world::{Broken, told};
 
@@ -38,15 +40,19 @@ const LOOK_EVERY: u64 = 16;
 pub fn run(seed: u64) -> Result<Report, Box<Violation>> {
     told(seed, |ledger| {
         let mut random = Random::new(seed);
-        let host = start(&mut random, ledger)?;
+        let (host, profile) = start(&mut random, ledger)?;
+        let bystander =
+            Beside(Mutex::new((has_bystanders(seed).then(|| Bystander::new(&host, seed, &profile, false)), Ok(()))));
         let steps = 3 + random.below(4) as u32;
         let workloads: Vec<Workload> = (0..1 + random.index(2)).map(|_| step_of(&mut random)).collect();
-        let calls = live(&host, &workloads, steps, seed)?;
+        let calls = live(&host, &bystander, &workloads, steps, seed)?;
+        bystander.ends(&host)?;
         look(&host, ledger)?;
         let in_place = host.adapter(0).plans().iter().map(|(_, plan)| plan.in_place.paged_in).sum();
         let (trace_hash, events) = shared(ledger).trace();
         let mut seen = shared(ledger).seen().clone();
         seen.insert("page read in place".into(), in_place);
+        seen.extend(bystander.tally().into_iter().map(|(what, count)| (what.to_owned(), count)));
         let virtual_ns = host.now_ns();
         shared(ledger).close_lines();
         Ok(Report { seed, trace_hash, events, calls, turns: u64::from(steps), virtual_ns, seen })
@@ -54,7 +60,7 @@ pub fn run(seed: u64) -> Result<Report, Box<Violation>> {
 }
 
 /// Of the weights of a step between a half and all fit.
-fn start(random: &mut Random, ledger: &Shared) -> Result<Arc<Host>, Broken> {
+fn start(random: &mut Random, ledger: &Shared) -> Result<(Arc<Host>, Profile), Broken> {
     let name = *random.pick(&["discrete-4k", "discrete-4k", "discrete-64k"]);
     let mut profile = *Profile::named(name).ok_or(("start", format!("no profile {name}")))?;
     profile.timing = profile.timing.with_shared_bus();
@@ -72,7 +78,8 @@ fn start(random: &mut Random, ledger: &Shared) -> Result<Arc<Host>, Broken> {
         ..HostConfig::new(&profile, Mode::Virtual { stored: true })
     };
     (config.memory_policy.eviction, config.memory_policy.read_in_place) = (Eviction::Planner, true);
-    Host::start(config).map_err(|error| ("start", error.to_string()))
+    let host = Host::start(config).map_err(|error| ("start", error.to_string()))?;
+    Ok((host, profile))
 }
 
 /// A step: some of its operations use a weight again, a few write one.
@@ -104,7 +111,7 @@ fn step_of(random: &mut Random) -> Workload {
 }
 
 /// The steps of all processes; how many operations they were.
-fn live(host: &Arc<Host>, workloads: &[Workload], steps: u32, seed: u64) -> Result<u64, Broken> {
+fn live(host: &Arc<Host>, bystander: &Beside, workloads: &[Workload], steps: u32, seed: u64) -> Result<u64, Broken> {
     let conductor = Conductor::new(Arc::clone(host), workloads.len());
     let driven: Vec<Result<Driven, DriveError>> = std::thread::scope(|scope| {
         let threads: Vec<_> = workloads
@@ -128,7 +135,7 @@ fn live(host: &Arc<Host>, workloads: &[Workload], steps: u32, seed: u64) -> Resu
                     };
                     let _seat = conductor.enter(number);
                     let link = conductor.link(number, ProcessLink::new(Arc::clone(host)));
-                    drive(workload, link, options, &mut Looks(host), &AtomicBool::new(false))
+                    drive(workload, link, options, &mut Looks { host, bystander }, &AtomicBool::new(false))
                 })
             })
             .collect();
@@ -148,13 +155,43 @@ fn live(host: &Arc<Host>, workloads: &[Workload], steps: u32, seed: u64) -> Resu
     Ok(operations)
 }
 
-/// Looks at the invariants now and then.
-struct Looks<'a>(&'a Host);
+/// The bystander, and the first rule that was broken for it. One process at a time runs, and it acts between two operations of that one.
+struct Beside(Mutex<(Option<Bystander>, Result<(), Broken>)>);
+
+impl Beside {
+    fn with(&self, act: impl FnOnce(&mut Bystander) -> Result<(), Broken>) {
+        let mut beside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(bystander), Ok(())) = &mut *beside else { return };
+        let acted = act(bystander);
+        beside.1 = acted;
+    }
+
+    /// All others have gone: it goes, too.
+    fn ends(&self, host: &Host) -> Result<(), Broken> {
+        while host.step() {}
+        self.with(|bystander| bystander.at_rest(host));
+        let mut beside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        beside.0.iter_mut().for_each(Bystander::leave);
+        beside.1.clone()
+    }
+
+    fn tally(&self) -> Vec<(&'static str, u64)> {
+        let beside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        beside.0.iter().flat_map(Bystander::tally).collect()
+    }
+}
+
+/// Looks at the invariants now and then, and has the bystander act.
+struct Looks<'a> {
+    host: &'a Host,
+    bystander: &'a Beside,
+}
 
 impl Observer for Looks<'_> {
     fn progress(&mut self, done: u64, _total: u64) {
+        self.bystander.with(|bystander| bystander.turn(self.host));
         if done.is_multiple_of(LOOK_EVERY) {
-            self.0.check_invariants().expect("what always holds");
+            self.host.check_invariants().expect("what always holds");
         }
     }
 

@@ -20,6 +20,7 @@ use dxgk_host::Host;
 use crate::random::Random;
 use crate::shape::Kind;
 use client::Client;
+pub use listing::Listing;
 
 /// A violation: the checker, and the place.
 pub type Broken = (&'static str, String);

@@ -29,6 +29,9 @@ const READERS_FROM: u64 = 16_000;
 const LINGERS_FROM: u64 = 17_000;
 /// From here on drivers of some worlds are late with faults.
 const HESITATES_FROM: u64 = 10_000_000_000;
+/// From here on every world has a bystander, and every seed has a world of holders beside its own. Below lie the times in seconds that fresh
+/// seeds were before, which tests name.
+const BYSTANDERS_FROM: u64 = 10_000_000_000;
 /// The kinds of any other seed's world, by its remainder: as many seeds in a row cover them all. Their number is coprime to the other
 /// remainders that choices use, so that each kind meets every choice.
 const TURNS: [Kind; 13] = [
@@ -225,6 +228,11 @@ pub fn has_waiters(seed: u64) -> bool {
 /// Whether beside a seed's world one of readers is run, likewise.
 pub fn has_readers(seed: u64) -> bool {
     seed >= READERS_FROM && seed % TURNS.len() as u64 == 3
+}
+
+/// Whether a seed's worlds have a bystander each, and one of holders is run beside them.
+pub fn has_bystanders(seed: u64) -> bool {
+    seed >= BYSTANDERS_FROM
 }
 
 /// Builds the device of a world. The seed says how and not the world's random numbers, so that the first worlds are the

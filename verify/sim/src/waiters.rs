@@ -20,11 +20,13 @@ use dxgk_host::{Host, HostConfig, Mode, Pending, Profile};
 use softgpu_umd::{Commands, FenceName};
 use wddm_types::RawHandle;
 
+use crate::bystander::Bystander;
 use crate::check::ledger::Listener;
 use crate::check::{Shared, shared};
 use crate::random::Random;
 use crate::report::{Report, Violation};
 use crate::sabotage::Sabotage;
+use crate::shape::has_bystanders;
 use crate::watch::{Folds, Names, Watched};
 use crate::world::{Broken, told};
 use process::{Process, failed, refused};
@@ -78,6 +80,7 @@ struct World {
     fences: Vec<Waited>,
     processes: Vec<Process>,
     waits: Vec<Wait>,
+    bystander: Option<Bystander>,
     calls: u64,
     overruns: u64,
 }
@@ -113,7 +116,11 @@ impl World {
             wrap_miniport: Some(Box::new(move |inner| Watched::before_late(inner, watched, sabotage, late))),
             ..HostConfig::new(profile, Mode::Virtual { stored: true })
         };
+        let profile = config.profile;
         let host = Host::start(config).map_err(|error| ("start", error.to_string()))?;
+        // The driver keeps interrupts for long: the kernel finds what it has kept.
+        let bystander =
+            has_bystanders(seed).then(|| Bystander::new(&host, seed, &profile, false).with_usual_recovery());
         let count = 2 + random.index(2);
         let processes = (0..count).map(|_| Process::new(&host)).collect::<Result<Vec<_>, _>>()?;
         let mut world = World {
@@ -124,6 +131,7 @@ impl World {
             fences: Vec::new(),
             processes,
             waits: Vec::new(),
+            bystander,
             calls: 0,
             overruns: 0,
         };
@@ -175,6 +183,9 @@ impl World {
                 }
             }
             _ => self.at_rest()?,
+        }
+        if let Some(bystander) = self.bystander.as_mut().filter(|_| turn.is_multiple_of(2)) {
+            bystander.turn(&self.host)?;
         }
         self.look(turn)
     }
@@ -268,6 +279,9 @@ impl World {
             }
         }
         self.answers()?;
+        if let Some(bystander) = &mut self.bystander {
+            bystander.at_rest(&self.host)?;
+        }
         for wait in &self.waits {
             let fence = &self.fences[wait.fence];
             if fence.current() >= wait.value {
@@ -320,6 +334,9 @@ impl World {
         if turn.is_multiple_of(16) {
             self.host.check_invariants().map_err(|broken| ("invariants", broken.to_string()))?;
         }
+        if let Some(bystander) = &mut self.bystander {
+            bystander.look(&self.host)?;
+        }
         self.answers()
     }
 
@@ -341,6 +358,9 @@ impl World {
         seen.insert("log run over".into(), self.overruns);
         seen.insert("interrupt for several".into(), self.folds.told_of_several());
         drop(ledger);
+        if let Some(bystander) = &self.bystander {
+            seen.extend(bystander.tally().map(|(what, count)| (what.to_owned(), count)));
+        }
         Report { seed, trace_hash, events, calls, turns: TURNS, virtual_ns, seen }
     }
 }

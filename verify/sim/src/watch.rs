@@ -7,8 +7,10 @@ mod folds;
 mod hesitant;
 mod packets;
 mod queues;
+mod reluctant;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ddi::*;
 use miniport_filter::*;
@@ -21,6 +23,7 @@ use crate::sabotage::Sabotage;
 pub use folds::{Folds, Names};
 pub use hesitant::Hesitant;
 use packets::Tampering;
+pub use reluctant::Reluctant;
 
 const CONTRACT: &str = "ddi contract";
 const FRAMES: &str = "frames";
@@ -39,6 +42,8 @@ pub struct Watched {
     /// In a world of packets. In others the kernel knows of none.
     has_packets: bool,
     tampering: Tampering,
+    /// In worlds whose driver refuses and is late.
+    reluctant: Option<Arc<Reluctant>>,
 }
 
 impl Watched {
@@ -60,6 +65,7 @@ impl Watched {
             converted: BTreeSet::new(),
             has_packets,
             tampering: Tampering::default(),
+            reluctant: None,
         }
     }
 
@@ -215,6 +221,7 @@ impl Filter for Watched {
         host: &mut dyn Host,
         create: CreateDevice,
     ) -> Result<(KmdDevice, DeviceInfo), DriverStatus> {
+        self.reluctantly()?;
         let (device, info) = next.create_device(host, create)?;
         self.see(CONTRACT, |ledger| {
             ledger.device_asked(create.process);
@@ -233,6 +240,7 @@ impl Filter for Watched {
         next: &mut dyn Miniport,
         create: &mut CreateAllocation<'_, '_>,
     ) -> Result<(), DriverStatus> {
+        self.reluctantly()?;
         next.create_allocation(create)?;
         for created in create.allocations.iter() {
             let allocation = created.info.allocation;
@@ -307,6 +315,9 @@ impl Filter for Watched {
     }
 
     fn interrupt_routine(&mut self, next: &mut dyn Miniport, notify: &mut dyn Notify) -> bool {
+        if self.reluctant.as_ref().is_some_and(|reluctant| reluctant.misses()) {
+            return false;
+        }
         self.interrupts(next, notify)
     }
 }

@@ -14,6 +14,7 @@ use kmt_calls::{Call, Refusal, Reply};
 use softgpu_kmd::TableHome;
 use wddm_types::ProcessId;
 
+use crate::bystander::Bystander;
 use crate::check::contract::ObjectCounts;
 use crate::check::ledger::Listener;
 use crate::check::{Shared, shared};
@@ -23,7 +24,9 @@ use crate::random::Random;
 use crate::renderers::Renderers;
 use crate::report::{Report, Violation};
 use crate::sabotage::{DeafPort, Sabotage};
-use crate::shape::{Kind, Takers, build, has_neighbours, hesitates, lends, lingers, page_table_bytes, sleeps};
+use crate::shape::{
+    Kind, Takers, build, has_bystanders, has_neighbours, hesitates, lends, lingers, page_table_bytes, sleeps,
+};
 use crate::watch::{Hesitant, Watched};
 use sleep::Sleeps;
 
@@ -38,6 +41,8 @@ const PLANNED_FROM: u64 = 15_000;
 const TURNS_MAX: u64 = 100_000;
 /// Steps of the hardware within which it comes to rest behind a death, if no work in it goes on for ever.
 const STEPS_BEHIND_DEATH: u32 = 10_000;
+/// The bystander acts in one turn of so many.
+const BYSTANDER_TURNS: u64 = 3;
 /// Turns that a reached wait may stay unanswered: interrupts are carried to the kernel within one.
 const LATE_TURNS: u64 = 200;
 
@@ -73,6 +78,8 @@ struct World {
     neighbours: Option<Neighbours>,
     /// In worlds of packets, which have no other processes.
     renderers: Option<Renderers>,
+    /// In worlds from some seed on.
+    bystander: Option<Bystander>,
     /// In some worlds the computer sleeps now and then.
     sleeps: Option<Sleeps>,
     waits: Vec<Wait>,
@@ -131,6 +138,7 @@ impl World {
         // Everything that entries may name lies below this: the kernel's own pages, the backing stores, tables kept there.
         let tables = config.profile.driver.table_homes().bytes_in(TableHome::System, 16 * MIB, 16 * MIB);
         shared(ledger).frames.system_bytes(config.system_bytes + tables + 64 * MIB);
+        let profile = config.profile;
         let host = Host::start(config).map_err(|error| ("start", error.to_string()))?;
         let renderers = kind.has_packets().then(|| Renderers::new(&host, random.split(), kind));
         let count = if renderers.is_some() { 0 } else { 2 + random.index(3) };
@@ -145,6 +153,7 @@ impl World {
         let own = Random::new(seed ^ NEIGHBOURS);
         let neighbours = has_neighbours(seed, kind).then(|| Neighbours::new(&host, own, NEIGHBOURS_STEPS)).transpose();
         let neighbours = neighbours.map_err(|place| ("neighbours", place))?;
+        let bystander = has_bystanders(seed).then(|| Bystander::new(&host, seed, &profile, kind.has_packets()));
         let ledger = Arc::clone(ledger);
         Ok(World {
             seed,
@@ -154,6 +163,7 @@ impl World {
             processes,
             neighbours,
             renderers,
+            bystander,
             sleeps: sleeps.then(Sleeps::default),
             waits: Vec::new(),
             turns: 0,
@@ -183,8 +193,14 @@ impl World {
                 neighbours.turn(&self.host).map_err(|place| ("neighbours", place))?;
             }
             if self.is_asleep()? {
+                if let Some(bystander) = &mut self.bystander {
+                    bystander.sleeps(&self.host);
+                }
                 self.look()?;
                 continue;
+            }
+            if let Some(bystander) = self.bystander.as_mut().filter(|_| self.turns.is_multiple_of(BYSTANDER_TURNS)) {
+                bystander.turn(&self.host)?;
             }
             if self.random.chance(60) {
                 if let Some(renderers) = &mut self.renderers {
@@ -200,7 +216,17 @@ impl World {
             self.look()?;
         }
         self.drain()?;
-        self.wake()
+        self.wake()?;
+        self.bystander_leaves()
+    }
+
+    /// Others have gone, and with them what they left undone.
+    fn bystander_leaves(&mut self) -> Result<(), Broken> {
+        self.drain()?;
+        let Some(bystander) = &mut self.bystander else { return Ok(()) };
+        bystander.at_rest(&self.host)?;
+        bystander.leave();
+        self.look()
     }
 
     /// One process does one thing, if it can.
@@ -284,6 +310,9 @@ impl World {
                 continue;
             }
             self.look()?;
+            if let Some(bystander) = &mut self.bystander {
+                bystander.at_rest(&self.host)?;
+            }
             if let Some(renderers) = &self.renderers {
                 return renderers.at_rest();
             }
@@ -323,6 +352,7 @@ impl World {
             let innocent = |id: u32| {
                 self.processes.iter().any(|process| process.id.0 == id && !process.guilty)
                     || self.renderers.as_ref().is_some_and(|renderers| renderers.owns(id))
+                    || self.bystander.as_ref().is_some_and(|bystander| bystander.process().0 == id)
             };
             if let Some((process, reason)) = lost.iter().find(|(process, _)| innocent(*process)) {
                 ledger.check("residency", Err(format!("process {process} lost its device without guilt: {reason}")));
@@ -337,6 +367,9 @@ impl World {
             self.host.check_invariants().map_err(|broken| ("invariants", broken.to_string()))?;
         }
         self.take_answers()?;
+        if let Some(bystander) = &mut self.bystander {
+            bystander.look(&self.host)?;
+        }
         if let Some(renderers) = &mut self.renderers {
             renderers.look(&self.host)?;
         }

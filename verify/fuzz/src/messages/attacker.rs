@@ -275,7 +275,7 @@ impl Spy {
         if let (true, Some(allocation)) = (dice.chance(LOCKS), dice.pick(&self.known.listed_and_lockable())) {
             return Call::Lock(LockCall::Lock2 { device: self.known.device, allocation, flags: 0 });
         }
-        let (endless, old, queues, shows, escapes) = (false, false, true, false, true);
-        Generator { dice, known: &self.known, luid, endless, old, queues, shows, escapes }.call()
+        let (endless, old, queues, shows, escapes, reported_pages) = (false, false, true, false, true, 0);
+        Generator { dice, known: &self.known, luid, endless, old, queues, shows, escapes, reported_pages }.call()
     }
 }

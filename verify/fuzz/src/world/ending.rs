@@ -54,6 +54,8 @@ impl World {
         if self.asleep {
             self.wake()?;
         }
+        self.drain()?;
+        drop(self.bystander.take());
         if self.lies.is_none() && self.ending == Ending::Leave {
             let mut dice = Dice::new(Random::new(1), 0);
             for _ in 0..4 {

@@ -27,6 +27,16 @@ const LARGE_TABLES: &str = "levels-6";
 /// Those with displays, of every eighth world.
 const SHOWING: [&str; 4] = ["discrete-4k", "flip-queue", "wddm2-packets", "integrated"];
 
+/// From here on worlds have a bystander, and draw what public reports of this field have drawn. Below lie the times in seconds that fresh
+/// seeds were before, which tests name.
+const REPORTS_FROM: u64 = 10_000_000_000;
+
+/// Whether a world has a bystander, and its hostile processes draw what public reports have drawn: copies of tiles by contexts of packets,
+/// notices of evictions, large and long lists, work on engines with less power.
+pub fn reports(seed: u64) -> bool {
+    seed >= REPORTS_FROM
+}
+
 /// Whether hostile processes of a world know of displays, and its driver may lie about them.
 pub fn shows(seed: u64) -> bool {
     seed % 8 == 6
@@ -40,6 +50,11 @@ pub fn hangs(seed: u64) -> bool {
 /// Whether processes of a world make private calls, and its driver may lie about them.
 pub fn escapes(seed: u64) -> bool {
     seed % 4 == 3
+}
+
+/// Whether a world has room for allocations of many MiB.
+pub fn has_room(seed: u64) -> bool {
+    reports(seed) && seed % 5 == 2
 }
 
 /// The choices that the seed makes about a world.
@@ -57,6 +72,9 @@ pub fn config(seed: u64) -> HostConfig {
     if profile.driver.has_page_tables() {
         profile.driver.idle_spaces |= random.chance(10);
     }
+    if reports(seed) && profile.driver.translates() && Random::new(!seed.rotate_left(43)).chance(30) {
+        profile.driver.idle_ns = Profile::named("power-saving").expect("a built-in profile").driver.idle_ns;
+    }
     if profile.driver.translates() && profile.driver.hardware_queues {
         profile.driver.context_save_bytes = 4096;
         profile.driver.device_save_bytes = 4096;
@@ -65,6 +83,9 @@ pub fn config(seed: u64) -> HostConfig {
     config.vram_bytes = (512 << 10) << random.below(3);
     config.page_table_bytes = if profile.name == LARGE_TABLES { 64 * MIB } else { 8 * MIB };
     config.system_bytes = (4 + random.below(4)) * MIB;
+    if has_room(seed) {
+        (config.vram_bytes, config.system_bytes) = (64 * MIB, 128 * MIB);
+    }
     config.memory_policy.write_back_ahead = random.chance(30);
     if Random::new(!seed.rotate_left(21)).chance(30) {
         config.memory_policy.eviction = Eviction::Planner;

@@ -78,6 +78,9 @@ pub struct Frames {
     /// Frames that the paging process is shown ahead of the first content of a page of words, in the order of the pages. `None` stands for
     /// a page that is shown there no more, and whose content is still to come.
     ahead: BTreeMap<Frame, VecDeque<Option<Spot>>>,
+    /// Where the paging process was shown content for a notice to the driver. The notice reads it when it stands in the ring, and the window
+    /// is emptied some time after.
+    noticed: BTreeSet<Spot>,
     /// Where processes were shown a fence's words, the last one on each page.
     words: BTreeMap<Spot, OsGlobalFence>,
     /// Two translations of one system page, the younger first.
@@ -204,7 +207,10 @@ impl Frames {
                     let target = named(first);
                     let (va, index) = (first_va.0 / PAGE_BYTES, u64::from(start_index));
                     let written = (process, va)..(process, va + u64::from(count));
-                    self.copied.retain(|spot| !written.contains(spot));
+                    let gone: Vec<Spot> = self.copied.range(written).copied().collect();
+                    for spot in &gone {
+                        self.copied.remove(spot);
+                    }
                     let run = Run {
                         process,
                         va,
@@ -259,9 +265,16 @@ impl Frames {
                 links.retain(|(parent, ..), _| tables.contains_key(parent));
                 Ok(())
             }
-            PagingOp::DiscardContent { allocation, .. }
-            | PagingOp::NotifyResidency { allocation, .. }
-            | PagingOp::NotifyAlloc { allocation, .. } => contract.allocation(allocation),
+            PagingOp::DiscardContent { allocation, .. } | PagingOp::NotifyResidency { allocation, .. } => {
+                contract.allocation(allocation)
+            }
+            PagingOp::NotifyAlloc { allocation, va, size_bytes, .. } => {
+                if let Some(paging) = self.paging {
+                    let pages = va.0 / PAGE_BYTES..(va.0 + size_bytes).div_ceil(PAGE_BYTES);
+                    self.noticed.extend(pages.map(|page| (paging, page)));
+                }
+                contract.allocation(allocation)
+            }
             PagingOp::VirtualTransfer { allocation, source, destination, size_bytes, .. } => {
                 let Some(allocation) = allocation else { return Ok(()) };
                 contract.allocation(allocation)?;
@@ -337,7 +350,7 @@ impl Frames {
     pub fn power_lost(&mut self) {
         (self.live, self.stale, self.reached) = Default::default();
         (self.links, self.leaves, self.left, self.copied) = Default::default();
-        (self.words, self.ahead) = Default::default();
+        (self.words, self.ahead, self.noticed) = Default::default();
         self.dark.append(&mut self.aperture);
         self.doubts.clear();
     }

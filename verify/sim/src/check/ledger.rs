@@ -48,10 +48,12 @@ pub struct Ledger {
     lost: Vec<(u32, String)>,
     capacity: BTreeMap<u8, u64>,
     resident: BTreeMap<u8, u64>,
-    last_lines: VecDeque<String>,
+    last_events: VecDeque<(u64, Event)>,
     /// A rule was broken: how the world is taken down afterwards is no part of the story.
     lines_closed: bool,
     seen: BTreeMap<String, u64>,
+    /// Where the name of an event's kind is put together.
+    kind: String,
 }
 
 /// A paging buffer that the hardware does not understand: what it comes to is known.
@@ -90,7 +92,7 @@ impl Ledger {
 
     /// The last events before now, for people.
     pub fn last_events(&self) -> Vec<String> {
-        self.last_lines.iter().cloned().collect()
+        self.last_events.iter().map(|(now_ns, event)| format!("{now_ns:>9} {event:?}")).collect()
     }
 
     /// The events from here on are not told to people.
@@ -170,13 +172,23 @@ impl Ledger {
         }
     }
 
-    fn note(&mut self, event: &Event) {
-        let kind = match event {
-            Event::Moved { how, why, .. } => format!("Moved: {} for {}", how.name(), why.name()),
-            Event::CallRefused { call, .. } => format!("CallRefused: {call}"),
-            other => other.name().to_owned(),
+    /// Counts an event by its name.
+    fn count_event(&mut self, event: &Event) {
+        let parts = match event {
+            Event::Moved { how, why, .. } => ["Moved: ", how.name(), " for ", why.name()],
+            Event::CallRefused { call, .. } => ["CallRefused: ", call, "", ""],
+            other => [other.name(), "", "", ""],
         };
-        *self.seen.entry(kind).or_insert(0) += 1;
+        self.kind.clear();
+        self.kind.extend(parts);
+        match self.seen.get_mut(&self.kind) {
+            Some(count) => *count += 1,
+            None => drop(self.seen.insert(self.kind.clone(), 1)),
+        }
+    }
+
+    fn note(&mut self, event: &Event) {
+        self.count_event(event);
         match event {
             Event::SegmentAdded { segment, capacity_bytes, .. } => {
                 self.capacity.insert(*segment, *capacity_bytes);
@@ -249,10 +261,10 @@ impl Tracer for Listener {
         ledger.now_ns = now_ns;
         ledger.hash.event(now_ns, event);
         if !ledger.lines_closed {
-            if ledger.last_lines.len() == LINES_MAX {
-                ledger.last_lines.pop_front();
+            if ledger.last_events.len() == LINES_MAX {
+                ledger.last_events.pop_front();
             }
-            ledger.last_lines.push_back(format!("{now_ns:>9} {event:?}"));
+            ledger.last_events.push_back((now_ns, event.clone()));
         }
         ledger.note(event);
     }

@@ -20,6 +20,9 @@ impl World {
             }
         }
         self.answers()?;
+        if let Some(bystander) = self.bystander.as_mut().filter(|_| self.asleep.is_none()) {
+            bystander.look(&self.host)?;
+        }
         if turn.is_multiple_of(8) {
             self.host.check_invariants().map_err(|broken| ("invariants", broken.to_string()))?;
         }
@@ -104,6 +107,10 @@ impl World {
         if let Some((who, place)) = self.restless() {
             return Err(("liveness", format!("process {who} waits in the dark: {place}")));
         }
+        if let Some(bystander) = &mut self.bystander {
+            bystander.at_rest(&self.host)?;
+            bystander.leave();
+        }
         for player in std::mem::take(&mut self.players).into_iter().flatten() {
             player.die(&self.host);
         }
@@ -141,6 +148,9 @@ impl World {
         let (trace_hash, events) = ledger.trace();
         let mut seen = ledger.seen().clone();
         seen.insert("frame".into(), ledger.displays.frames());
+        if let Some(bystander) = &self.bystander {
+            seen.extend(bystander.tally().map(|(what, count)| (what.to_owned(), count)));
+        }
         let (calls, virtual_ns) = (self.calls, self.host.now_ns());
         Ok(Report { seed, trace_hash, events, calls, turns: TURNS, virtual_ns, seen })
     }

@@ -127,6 +127,7 @@ impl PacketSchedulingFilter for Watched {
         create: CreateContext<'_>,
     ) -> Result<(KmdContext, ContextInfo), DriverStatus> {
         let (device, node) = (create.device, create.node);
+        self.reluctantly()?;
         let made = next.create_context(host, create)?;
         self.see(CONTRACT, |ledger| {
             ledger.packets.created(made.0, node.0);

@@ -10,6 +10,7 @@ impl HardwareQueuesFilter for Watched {
         create: CreateHwContext<'_>,
     ) -> Result<KmdContext, DriverStatus> {
         let (device, node) = (create.device, create.node);
+        self.reluctantly()?;
         let context = next.create_hw_context(host, create)?;
         self.see(CONTRACT, |ledger| ledger.contract.create_context(context, device, node));
         Ok(context)

@@ -54,7 +54,10 @@ impl World {
         }
         ledger.packets.idle().map_err(|place| ("packets", place))?;
         let (trace_hash, events) = ledger.trace();
-        let seen = ledger.seen().clone();
+        let mut seen = ledger.seen().clone();
+        if let Some(bystander) = &self.bystander {
+            seen.extend(bystander.tally().map(|(what, count)| (what.to_owned(), count)));
+        }
         let calls = self.calls + self.renderers.as_ref().map_or(0, Renderers::calls);
         let (seed, turns, virtual_ns) = (self.seed, self.turns, self.host.now_ns());
         Ok(Report { seed, trace_hash, events, calls, turns, virtual_ns, seen })

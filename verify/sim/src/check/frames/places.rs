@@ -22,11 +22,12 @@ impl Frames {
         self.paging.filter(|_| self.by_address)
     }
 
-    /// A translation that leads to a frame, other than the paging process's where that moves content or waits for
-    /// words.
+    /// A translation that leads to a frame, other than the paging process's where that moves content, waits for words, or was shown
+    /// content for a notice.
     pub(super) fn viewer(&self, frame: Frame) -> Option<Spot> {
         let ahead = |spot: &Spot| self.ahead.get(&frame).is_some_and(|shown| shown.contains(&Some(*spot)));
-        self.reached.get(&frame)?.keys().find(|spot| Some(spot.0) != self.mover() && !ahead(spot)).copied()
+        let may_look = |spot: &Spot| Some(spot.0) == self.mover() || ahead(spot) || self.noticed.contains(spot);
+        self.reached.get(&frame)?.keys().find(|spot| !may_look(spot)).copied()
     }
 
     /// Content enters frames: no translation may lead there.
@@ -85,8 +86,8 @@ impl Frames {
             return Err(format!("system page {page} does not exist"));
         }
         let own = self.process_of.get(&allocation).copied();
-        let may_look = |of: &KmdProcess| Some(*of) == own || Some(*of) == self.mover();
-        match self.reached.get(&(0, page)).and_then(|spots| spots.keys().find(|(of, _)| !may_look(of))) {
+        let may_look = |spot: &Spot| Some(spot.0) == own || Some(spot.0) == self.mover() || self.noticed.contains(spot);
+        match self.reached.get(&(0, page)).and_then(|spots| spots.keys().find(|spot| !may_look(spot))) {
             Some(spot) => Err(format!("system page {page} holds {allocation:?} while {} leads there", name(*spot))),
             None => Ok(()),
         }

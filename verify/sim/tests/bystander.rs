@@ -1,0 +1,56 @@
+//! A process that only makes ordinary calls lives beside those of every world, and none of them holds it.
+
+use std::collections::BTreeMap;
+
+use sim::{Sabotage, run, run_holders, run_holders_sabotaged};
+
+/// The first of the worlds that have a bystander.
+const BYSTANDERS_FROM: u64 = 10_000_000_000;
+
+#[test]
+fn holders_hold_no_bystander() {
+    // spec: memory §10.1
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    for seed in BYSTANDERS_FROM..BYSTANDERS_FROM + 60 {
+        let report = run_holders(seed).unwrap_or_else(|violation| panic!("{violation}"));
+        assert!(report.seen["bystander: rounds"] > 10, "a bystander that gets somewhere: {report}");
+        for (kind, count) in report.seen {
+            *seen.entry(kind).or_insert(0) += count;
+        }
+    }
+    // Worlds in which holders leave nothing undone would prove nothing.
+    for kind in [
+        "CallRefused: CreateAllocation",
+        "DeviceInError",
+        "EnginePower",
+        "GpuVaUpdated",
+        "Moved: page out for evict",
+        "ProcessDied",
+        "entries copied",
+        "interrupt heard late",
+    ] {
+        assert!(seen.get(kind).is_some_and(|count| *count >= 10), "{kind} was seen {:?} times", seen.get(kind));
+    }
+}
+
+/// Thirteen in a row have each kind of world, and those of several adapters, displays, waiters and readers.
+#[test]
+fn every_world_has_a_bystander() {
+    for seed in BYSTANDERS_FROM..BYSTANDERS_FROM + 13 {
+        let report = run(seed).unwrap_or_else(|violation| panic!("{violation}"));
+        assert!(report.seen["bystander: rounds"] > 2, "a bystander that gets somewhere: {report}");
+    }
+}
+
+#[test]
+fn worlds_that_tests_name_by_their_seeds_have_none() {
+    let report = run(1_795_400_176).unwrap_or_else(|violation| panic!("{violation}"));
+    assert!(!report.seen.contains_key("bystander: rounds"), "{report}");
+}
+
+/// The hardware loses interrupts, and the kernel is told not to look for them: calls wait for ever.
+#[test]
+fn a_bystander_that_is_held_is_noticed() {
+    let held = |seed| matches!(run_holders_sabotaged(seed, Sabotage::LostInterrupts), Err(broken) if broken.checker == "bystander");
+    assert!((BYSTANDERS_FROM..BYSTANDERS_FROM + 40).any(held), "a bystander waits for ever, and no checker says so");
+}
