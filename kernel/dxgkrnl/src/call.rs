@@ -123,8 +123,7 @@ fn in_turn<T>(
     let Turn { about, lacking, .. } = turn;
     // Deferred work belongs to no call, so no quota limits it.
     machine.adapters.untouched().iter_mut().for_each(Adapter::lift_limit);
-    let stamp =
-        |machine: &Machine| lacking.as_ref().map(|lacking| machine.adapters[lacking.adapter.0 as usize].memory_stamp());
+    let stamp = |machine: &Machine| lacking.as_ref().map(|lacking| machine.adapters[lacking.adapter].memory_stamp());
     let before = stamp(machine);
     machine.adapters.settle(cx);
     let memory_changed = before != stamp(machine);
@@ -202,7 +201,7 @@ impl Turn<'_> {
 
     /// Answers when the fence words of a new object are mapped for the GPU.
     fn when_mapped(&mut self, cx: &mut Cx<'_>, index: AdapterIndex, reply: Reply) -> Result<Answer, Refusal> {
-        let adapter = &mut self.adapters[index.0 as usize];
+        let adapter = &mut self.adapters[index];
         if adapter.fence_words_mapped(self.from) { done(reply) } else { Ok(adapter.after_ring(cx, self.token, reply)) }
     }
 

@@ -137,7 +137,7 @@ impl Machine {
     pub fn power(&mut self, cx: &mut Cx<'_>, adapter: AdapterIndex, state: PowerState) -> Answer {
         let token = Token(self.next_token);
         self.next_token += 1;
-        let Some(adapter) = self.adapters.get_mut(adapter.0 as usize) else {
+        let Some(adapter) = self.adapters.get_mut(adapter) else {
             return Answer::Done(Err(crate::refusal::invalid("there is no such adapter")));
         };
         let answer = adapter.power_down(cx, token, state);
@@ -147,7 +147,7 @@ impl Machine {
 
     /// Whether an adapter's device has power. Only the next turn can change that.
     pub fn has_power(&self, adapter: AdapterIndex) -> bool {
-        self.adapters.get(adapter.0 as usize).is_some_and(Adapter::has_power)
+        self.adapters.get(adapter).is_some_and(Adapter::has_power)
     }
 
     /// PnP stops an adapter: answered when its memory is empty. Its devices are in state Stopped (4) then, and all that is
@@ -156,7 +156,7 @@ impl Machine {
     pub fn stop_adapter(&mut self, cx: &mut Cx<'_>, adapter: AdapterIndex) -> Answer {
         let token = Token(self.next_token);
         self.next_token += 1;
-        let Some(adapter) = self.adapters.get_mut(adapter.0 as usize) else {
+        let Some(adapter) = self.adapters.get_mut(adapter) else {
             return Answer::Done(Err(crate::refusal::invalid("there is no such adapter")));
         };
         let answer = adapter.pnp_stop(cx, token);
@@ -232,14 +232,14 @@ impl Machine {
     pub fn fences_queued(&self, cx: &mut Cx<'_>, from: ProcessId, queue: RawHandle, queued: &[QueuedFence]) {
         let Some(process) = self.processes.get(&from) else { return };
         if let Some(Object::Queue(index, queue)) = process.handles.get(queue) {
-            let adapter = &self.adapters[index.0 as usize];
+            let adapter = &self.adapters[*index];
             queued.iter().for_each(|fence| adapter.fence_queued(cx, process, *queue, *fence));
         }
     }
 
     /// An adapter's interrupt line went up.
     pub fn interrupt_raised(&mut self, cx: &mut Cx<'_>, adapter: AdapterIndex) {
-        if let Some(adapter) = self.adapters.get_mut(adapter.0 as usize) {
+        if let Some(adapter) = self.adapters.get_mut(adapter) {
             adapter.interrupt_raised(cx, &Names(&self.processes));
         }
         self.after_turn(cx);
@@ -247,7 +247,7 @@ impl Machine {
 
     /// The outside has carried out what it was told of a mapping up to this change ([`Effect::Mapping`]).
     pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: MappingChangeNumber, heard: Heard) {
-        if let Some(adapter) = self.adapters.get_mut(cpu_view::adapter_of_mapping(mapping).0 as usize) {
+        if let Some(adapter) = self.adapters.get_mut(cpu_view::adapter_of_mapping(mapping)) {
             adapter.mapping_changed(cx, mapping, number, heard);
         }
         self.after_turn(cx);
@@ -346,12 +346,12 @@ impl Machine {
 
     /// An adapter's LUID.
     pub fn luid(&self, adapter: AdapterIndex) -> Option<Luid> {
-        self.adapters.get(adapter.0 as usize).map(Adapter::luid)
+        self.adapters.get(adapter).map(Adapter::luid)
     }
 
     /// Why an adapter was stopped, if it was: its driver or hardware broke the contract.
     pub fn stopped(&self, adapter: AdapterIndex) -> Option<String> {
-        self.adapters.get(adapter.0 as usize)?.why_stopped().map(str::to_owned)
+        self.adapters.get(adapter)?.why_stopped().map(str::to_owned)
     }
 
     /// An adapter as it started.
@@ -365,22 +365,22 @@ impl Machine {
 
     /// The resident pages of an adapter: the [`Event::Moved`]s told until now add up to them.
     pub fn residences(&self, adapter: AdapterIndex) -> Vec<Residence> {
-        self.adapters.get(adapter.0 as usize).map(Adapter::residences).unwrap_or_default()
+        self.adapters.get(adapter).map(Adapter::residences).unwrap_or_default()
     }
 
     /// What the planner of evictions foresaw and what came of it, in each memory segment of an adapter whose evictions are planned.
     pub fn plans(&self, adapter: AdapterIndex) -> Vec<(SegmentId, PlanReport)> {
-        self.adapters.get(adapter.0 as usize).map(Adapter::plans).unwrap_or_default()
+        self.adapters.get(adapter).map(Adapter::plans).unwrap_or_default()
     }
 
     /// Native fences of an adapter that have passed a waiter's value and of which its driver has told nothing, with CurrentValue and
     /// MonitoredValue. Asked when the hardware is at rest and every interrupt is told, so each is a broken promise of the driver.
     pub fn unreported_fences(&self, cx: &Cx<'_>, adapter: AdapterIndex) -> Vec<UnreportedFence> {
-        self.adapters.get(adapter.0 as usize).map(|adapter| adapter.unreported_fences(cx)).unwrap_or_default()
+        self.adapters.get(adapter).map(|adapter| adapter.unreported_fences(cx)).unwrap_or_default()
     }
 
     /// An adapter's counters.
     pub fn counters(&self, adapter: AdapterIndex) -> Option<AdapterCounters> {
-        self.adapters.get(adapter.0 as usize).map(Adapter::counters)
+        self.adapters.get(adapter).map(Adapter::counters)
     }
 }

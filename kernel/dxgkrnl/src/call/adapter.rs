@@ -33,7 +33,7 @@ impl Turn<'_> {
             }
             AdapterCall::CloseAdapter { adapter } => {
                 let index = self.adapter(adapter)?;
-                let devices = self.adapters[index.0 as usize].devices_created_through(self.from, adapter);
+                let devices = self.adapters[index].devices_created_through(self.from, adapter);
                 if devices > 0 {
                     return Err(invalid(format!(
                         "{devices} devices were created by this handle of the adapter: destroy them first"
@@ -41,18 +41,18 @@ impl Turn<'_> {
                 }
                 self.process.handles.remove(adapter);
                 self.about = Some(index);
-                self.adapters[index.0 as usize].end_stable_power(cx, |by| by == (self.from, adapter));
+                self.adapters[index].end_stable_power(cx, |by| by == (self.from, adapter));
                 done(Reply::Done)
             }
             AdapterCall::SetStablePowerState { adapter, enabled } => {
                 let index = self.adapter(adapter)?;
                 self.about = Some(index);
-                self.adapters[index.0 as usize].set_stable_power(cx, (self.from, adapter), enabled)?;
+                self.adapters[index].set_stable_power(cx, (self.from, adapter), enabled)?;
                 done(Reply::Done)
             }
             AdapterCall::QueryAdapterInfo { adapter } => {
                 let index = self.adapter(adapter)?;
-                done(Reply::AdapterInfo(self.adapters[index.0 as usize].info(cx)))
+                done(Reply::AdapterInfo(self.adapters[index].info(cx)))
             }
             AdapterCall::IsFeatureEnabled { adapter, feature } => {
                 let index = self.adapter(adapter)?;
@@ -61,7 +61,7 @@ impl Turn<'_> {
                         "feature {feature:#x} is the machine's: it is asked for without an adapter"
                     )));
                 }
-                let state = self.adapters[index.0 as usize].feature_state(ddi::FeatureId(feature));
+                let state = self.adapters[index].feature_state(ddi::FeatureId(feature));
                 done(Reply::Feature(result_of(state)))
             }
             AdapterCall::QueryVideoMemoryInfo { process, adapter, local } => {
@@ -72,8 +72,8 @@ impl Turn<'_> {
                     ProcessAccess::QUERY_INFORMATION,
                 )?;
                 // spec: memory §9.3
-                self.adapters[index.0 as usize].running()?;
-                done(Reply::VideoMemoryInfo(self.adapters[index.0 as usize].video_memory_info(process, local)))
+                self.adapters[index].running()?;
+                done(Reply::VideoMemoryInfo(self.adapters[index].video_memory_info(process, local)))
             }
         }
     }

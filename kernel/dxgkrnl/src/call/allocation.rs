@@ -49,7 +49,7 @@ impl Turn<'_> {
             AllocationCall::QueryResourceInfo { device, share } => {
                 let (index, _) = self.live_device(device)?;
                 let SharedResource { body, .. } = self.resource_named(index, share)?;
-                done(Reply::ResourceInfo(self.adapters[index.0 as usize].query_resource(body)?))
+                done(Reply::ResourceInfo(self.adapters[index].query_resource(body)?))
             }
             AllocationCall::DescribeAllocations { device, allocations, resource } => {
                 let (index, device) = self.live_device(device)?;
@@ -57,7 +57,7 @@ impl Turn<'_> {
                     RawHandle::NONE => None,
                     handle => Some(self.resource_of(index, device, handle)?),
                 };
-                let adapter = &mut self.adapters[index.0 as usize];
+                let adapter = &mut self.adapters[index];
                 done(Reply::AllocationSizes(adapter.allocation_sizes(cx, &allocations, &resource, known)?))
             }
         }
@@ -103,7 +103,7 @@ impl Turn<'_> {
         if call.flags.contains(CreateAllocationFlags::CREATE_SHARED) {
             self.room_for_global()?;
         }
-        let adapter = &mut self.adapters[index.0 as usize];
+        let adapter = &mut self.adapters[index];
         let created = adapter.create_allocations(cx, device, requests, call, resource, existing)?;
         entered.into_iter().for_each(|section| self.sections.enter(section));
         Ok(done(Reply::Allocations(self.name_created(cx, index, call.resource, created)?))?)
@@ -119,7 +119,7 @@ impl Turn<'_> {
     ) -> Result<CreatedSurface, Refusal> {
         let (index, device) = self.live_device(device)?;
         self.room_for_global()?;
-        let adapter = &mut self.adapters[index.0 as usize];
+        let adapter = &mut self.adapters[index];
         let (created, pitch_bytes) = adapter.create_surface(cx, device, wanted)?;
         Ok(CreatedSurface { created: self.name_created(cx, index, RawHandle::NONE, created)?, pitch_bytes })
     }
@@ -144,11 +144,11 @@ impl Turn<'_> {
                     resource: named.unwrap_or(given),
                     global_share: global_share.unwrap_or_default(),
                     flags: created.flags,
-                    allocations: self.adapters[index.0 as usize].named(created.allocations, handles),
+                    allocations: self.adapters[index].named(created.allocations, handles),
                 })
             }
             Err(refusal) => {
-                let adapter = &mut self.adapters[index.0 as usize];
+                let adapter = &mut self.adapters[index];
                 match fresh {
                     Some(resource) => adapter.destroy_resource(cx, resource, &[]),
                     None => created.allocations.iter().for_each(|(number, _)| {
@@ -175,7 +175,7 @@ impl Turn<'_> {
         }
         // The keyed mutex and the synchronization object.
         self.room.take(Kind::SyncObjects, with.map_or(0, |_| 2))?;
-        let opened = self.adapters[index.0 as usize].open_resource(cx, device, body)?;
+        let opened = self.adapters[index].open_resource(cx, device, body)?;
         // spec: memory §2.7: the resource has its handle before its allocations
         let mut objects = vec![Object::Resource(index, opened.resource)];
         objects.extend(opened.allocations.iter().map(|(number, _)| Object::Allocation(index, *number)));
@@ -185,7 +185,7 @@ impl Turn<'_> {
             Ok(mut handles) => {
                 let mut others = handles.split_off(1 + opened.allocations.len()).into_iter();
                 let resource = handles.remove(0);
-                let adapter = &mut self.adapters[index.0 as usize];
+                let adapter = &mut self.adapters[index];
                 let reply = Reply::OpenedResource(OpenedResource {
                     resource,
                     allocations: adapter.named(opened.allocations, handles),
@@ -201,7 +201,7 @@ impl Turn<'_> {
                 if let Some(companions) = companions {
                     self.close_companions(cx, companions);
                 }
-                self.adapters[index.0 as usize].destroy_resource(cx, opened.resource, &[]);
+                self.adapters[index].destroy_resource(cx, opened.resource, &[]);
                 Err(refusal)
             }
         }
@@ -223,7 +223,7 @@ impl Turn<'_> {
             true => self.resource_with_list(index, device, target)?,
             false => self.targets(index, device, target)?,
         };
-        let adapter = &self.adapters[index.0 as usize];
+        let adapter = &self.adapters[index];
         let mut once = targets.numbers.clone();
         once.sort_unstable();
         once.dedup();
@@ -239,14 +239,8 @@ impl Turn<'_> {
         let names = targets.numbers.iter().flat_map(|number| adapter.instance_handles(*number));
         let names: Vec<RawHandle> = names.chain(target.allocations.iter().copied()).collect();
         let token = self.token;
-        let answer = self.adapters[index.0 as usize].destroy_bindings(
-            cx,
-            token,
-            device,
-            &targets.numbers,
-            targets.resource,
-            flags,
-        )?;
+        let answer =
+            self.adapters[index].destroy_bindings(cx, token, device, &targets.numbers, targets.resource, flags)?;
         // Of a resource the caller names the resource alone.
         let dead = targets.numbers.iter().map(|number| Object::Allocation(index, *number));
         dead.for_each(|object| self.process.handles.remove_object(object));

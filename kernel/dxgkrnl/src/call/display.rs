@@ -14,7 +14,7 @@ impl Turn<'_> {
         match call {
             DisplayCall::SetVidPnSourceOwner { device, sources } => {
                 let (index, device) = self.live_device(device)?;
-                self.adapters[index.0 as usize].set_source_owner(cx, device, &sources)?;
+                self.adapters[index].set_source_owner(cx, device, &sources)?;
                 done(Reply::Done)
             }
             DisplayCall::ReleaseProcessVidPnSourceOwners => {
@@ -25,24 +25,24 @@ impl Turn<'_> {
             }
             DisplayCall::CheckVidPnExclusiveOwnership { adapter, source } => {
                 let index = self.adapter(adapter)?;
-                self.adapters[index.0 as usize].check_exclusive_ownership(source)?;
+                self.adapters[index].check_exclusive_ownership(source)?;
                 done(Reply::Done)
             }
             DisplayCall::GetSharedPrimaryHandle { adapter, source } => {
                 let index = self.adapter(adapter)?;
-                let primaries = self.adapters[index.0 as usize].shared_primaries(source)?;
+                let primaries = self.adapters[index].shared_primaries(source)?;
                 // One whose last device has destroyed it may still be shown, and has no name any more.
                 let named = primaries.into_iter().find(|primary| self.globals.get(*primary).is_some());
                 done(Reply::Handle(named.unwrap_or(RawHandle::NONE)))
             }
             DisplayCall::GetPresentState { device, source } => {
                 let (index, device) = self.live_device(device)?;
-                done(Reply::PresentState(self.adapters[index.0 as usize].present_state(device, source)))
+                done(Reply::PresentState(self.adapters[index].present_state(device, source)))
             }
             DisplayCall::SetDisplayMode { device, primary } => {
                 let (index, device) = self.live_device(device)?;
                 let number = self.allocation_of(index, device, primary)?;
-                self.adapters[index.0 as usize].set_display_mode(cx, self.token, device, number)
+                self.adapters[index].set_display_mode(cx, self.token, device, number)
             }
             DisplayCall::Flip { context, primary, interval } => {
                 if matches!(self.process.handles.get(context), Some(Object::Context(..))) {
@@ -50,22 +50,22 @@ impl Turn<'_> {
                 }
                 let (index, number, device) = self.live_packet_context(context)?;
                 let primary = self.listed_allocation(index, device, primary)?;
-                self.adapters[index.0 as usize].present_flip(cx, self.token, Behind::Context(number), primary, interval)
+                self.adapters[index].present_flip(cx, self.token, Behind::Context(number), primary, interval)
             }
             DisplayCall::FlipOnHwQueue { queue, primary, interval } => {
                 let (index, number) = self.live_queue(queue)?;
-                let device = self.adapters[index.0 as usize].device_of_queue(number);
+                let device = self.adapters[index].device_of_queue(number);
                 let primary = self.listed_allocation(index, device, primary)?;
-                self.adapters[index.0 as usize].present_flip(cx, self.token, Behind::Queue(number), primary, interval)
+                self.adapters[index].present_flip(cx, self.token, Behind::Queue(number), primary, interval)
             }
             DisplayCall::SetQueuedLimit { device, limit } => {
                 let (index, device) = self.live_device(device)?;
-                self.adapters[index.0 as usize].set_queued_limit(cx, device, limit)?;
+                self.adapters[index].set_queued_limit(cx, device, limit)?;
                 done(Reply::Done)
             }
             DisplayCall::WaitForVerticalBlankEvent { device, source } => {
                 let (index, device) = self.live_device(device)?;
-                self.adapters[index.0 as usize].wait_for_blank(cx, self.token, device, source)
+                self.adapters[index].wait_for_blank(cx, self.token, device, source)
             }
         }
     }

@@ -27,7 +27,7 @@ impl Turn<'_> {
         let index = self.adapter(call.adapter)?;
         let device = self.escaping_device(index, call.device)?;
         let context = self.escaping_context(index, device, call.context)?;
-        let adapter = &mut self.adapters[index.0 as usize];
+        let adapter = &mut self.adapters[index];
         adapter.may_escape(device, flags)?;
         self.about = Some(index);
         adapter.escape(cx, self.from, (device, context), flags, &mut private_data)?;
@@ -57,7 +57,7 @@ impl Turn<'_> {
             _ => return Err(invalid(format!("{handle:?} names no context of the adapter"))),
         };
         // A context is told with the device that it belongs to.
-        let owner = self.adapters[index.0 as usize].device_of_context(context);
+        let owner = self.adapters[index].device_of_context(context);
         if device == Some(owner) { Ok(Some(context)) } else { Err(invalid("a context of another device")) }
     }
 }

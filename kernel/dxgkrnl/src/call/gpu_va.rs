@@ -27,7 +27,7 @@ impl Turn<'_> {
                 driver_protection,
             } => {
                 let (index, queue) = self.paging_queue(paging_queue)?;
-                let device = self.adapters[index.0 as usize].device_of_paging_queue(queue);
+                let device = self.adapters[index].device_of_paging_queue(queue);
                 self.alive(index, device)?;
                 let allocation = match allocation {
                     RawHandle::NONE => None,
@@ -43,7 +43,7 @@ impl Turn<'_> {
                     protection,
                     driver_protection,
                 };
-                let (va, paging_fence_value) = self.adapters[index.0 as usize].map_gpu_va(cx, queue, map)?;
+                let (va, paging_fence_value) = self.adapters[index].map_gpu_va(cx, queue, map)?;
                 done(Reply::MappedVa { va, paging_fence_value })
             }
             GpuVaCall::ReserveGpuVirtualAddress {
@@ -57,14 +57,14 @@ impl Turn<'_> {
             } => {
                 let (index, device) = self.space_owner(device)?;
                 let reserve = ReserveCall { base, minimum, maximum, size_bytes, reservation_type, driver_protection };
-                self.adapters[index.0 as usize].reserve_gpu_va(cx, self.token, device, reserve)
+                self.adapters[index].reserve_gpu_va(cx, self.token, device, reserve)
             }
             GpuVaCall::UpdateGpuVirtualAddress { device, context, fence, fence_value, operations, flags } => {
                 self.update_gpu_va(cx, (device, context), (fence, fence_value), (&operations, flags))
             }
             GpuVaCall::FreeGpuVirtualAddress { device, base, size_bytes } => {
                 let (index, device) = self.space_owner(device)?;
-                self.adapters[index.0 as usize].free_gpu_va(cx, device, base, size_bytes)?;
+                self.adapters[index].free_gpu_va(cx, device, base, size_bytes)?;
                 done(Reply::Done)
             }
         }
@@ -91,7 +91,7 @@ impl Turn<'_> {
             }
         }
         let request = UpdateRequest { device, context, fence, fence_value, operations, allocations, flags };
-        self.adapters[index.0 as usize].update_gpu_va(cx, self.token, request)
+        self.adapters[index].update_gpu_va(cx, self.token, request)
     }
 
     /// Finds the device that stands for the process's address space on an adapter: a named device; the device of a named paging queue
@@ -100,13 +100,11 @@ impl Turn<'_> {
     fn space_owner(&mut self, handle: RawHandle) -> Result<(AdapterIndex, DeviceNumber), Refusal> {
         let (index, device) = match self.process.handles.get(handle) {
             Some(&Object::Adapter(index)) => {
-                let device = self.adapters[index.0 as usize].any_device_of(self.from);
+                let device = self.adapters[index].any_device_of(self.from);
                 let device = device.ok_or_else(|| invalid("the process has no device on the adapter"))?;
                 (index, device)
             }
-            Some(&Object::PagingQueue(index, queue)) => {
-                (index, self.adapters[index.0 as usize].device_of_paging_queue(queue))
-            }
+            Some(&Object::PagingQueue(index, queue)) => (index, self.adapters[index].device_of_paging_queue(queue)),
             _ => return self.live_device(handle),
         };
         self.alive(index, device)?;
@@ -128,7 +126,7 @@ impl Turn<'_> {
                 (on, UpdateContext::Hardware(number))
             }
         };
-        let owner = self.adapters[on.0 as usize].device_of_updates(context)?;
+        let owner = self.adapters[on].device_of_updates(context)?;
         if on != index || owner != device {
             return Err(invalid("a context of another device"));
         }

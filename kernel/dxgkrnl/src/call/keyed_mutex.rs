@@ -97,7 +97,7 @@ impl Turn<'_> {
         let open = opened.expect("the data were checked");
         let all = (sync_object, SyncObjectAccess::ALL_ACCESS);
         let (of, request) = ((self.from, Some(device)), OpenSyncObjectRequest::default());
-        let sync = self.adapters[index.0 as usize].open_named_object(cx, of, all, request);
+        let sync = self.adapters[index].open_named_object(cx, of, all, request);
         let sync = sync.expect("the set gives every access");
         Some(Companions { mutex: open, sync_object: (index, sync) })
     }
@@ -106,7 +106,7 @@ impl Turn<'_> {
     pub(super) fn close_companions(&mut self, cx: &mut Cx<'_>, Companions { mutex, sync_object }: Companions) {
         self.close_keyed_mutex(cx, mutex);
         let (index, open) = sync_object;
-        self.adapters[index.0 as usize].close_sync_object(cx, open);
+        self.adapters[index].close_sync_object(cx, open);
     }
 
     /// A device goes: closes the keyed mutexes that it has opened with a resource. An open that owns its mutex abandons it.

@@ -16,21 +16,21 @@ impl Turn<'_> {
             LockCall::Lock2 { device, allocation, flags } => {
                 let (index, device) = self.live_device(device)?;
                 let allocation = self.allocation_of(index, device, allocation)?;
-                self.adapters[index.0 as usize].lock2(cx, self.token, allocation, flags)
+                self.adapters[index].lock2(cx, self.token, allocation, flags)
             }
             LockCall::Unlock2 { device, allocation } => {
                 // Allowed on a device in error (memory §8.6).
                 let (index, device) = self.device(device)?;
                 self.about = Some(index);
                 let allocation = self.allocation_of(index, device, allocation)?;
-                self.adapters[index.0 as usize].unlock2(cx, self.token, allocation)
+                self.adapters[index].unlock2(cx, self.token, allocation)
             }
             LockCall::Lock { device, allocation, private_driver_data, pages, flags } => {
                 let (index, device) = self.live_device(device)?;
                 let number = self.allocation_of(index, device, allocation)?;
                 let arguments = LockArguments { private_driver_data, pages: &pages, flags };
                 let name = self.name_next_instance(index, number, allocation, flags)?;
-                let adapter = &mut self.adapters[index.0 as usize];
+                let adapter = &mut self.adapters[index];
                 let answer = adapter.lock_legacy(cx, self.token, number, allocation, arguments);
                 if let Some(handle) = name.filter(|_| answer.is_err())
                     && adapter.take_instance_name(number)
@@ -44,7 +44,7 @@ impl Turn<'_> {
                 self.about = Some(index);
                 let numbers: Result<Vec<_>, Refusal> =
                     allocations.iter().map(|allocation| self.allocation_of(index, device, *allocation)).collect();
-                self.adapters[index.0 as usize].unlock_legacy(cx, self.token, &numbers?)
+                self.adapters[index].unlock_legacy(cx, self.token, &numbers?)
             }
         }
     }
@@ -59,11 +59,11 @@ impl Turn<'_> {
         own: RawHandle,
         flags: LockFlags,
     ) -> Result<Option<RawHandle>, Refusal> {
-        let wanted = self.adapters[index.0 as usize].instance_name_wanted(number);
+        let wanted = self.adapters[index].instance_name_wanted(number);
         let Some(name) = wanted.filter(|_| flags.contains(LockFlags::DISCARD)) else { return Ok(None) };
         let handle = self.name(Object::Instance(index, number, name))?;
         let spare = InstanceName { handle, number: name };
-        self.adapters[index.0 as usize].give_instance_name(number, own, spare);
+        self.adapters[index].give_instance_name(number, own, spare);
         Ok(Some(handle))
     }
 }

@@ -48,20 +48,18 @@ impl Turn<'_> {
     /// An object with an NT handle gets one more.
     pub(super) fn name_again(&mut self, object: Shared) -> Result<(), Refusal> {
         match object {
-            Shared::Fence { adapter, fence, .. } => self.adapters[adapter.0 as usize].name_fence_again(fence),
+            Shared::Fence { adapter, fence, .. } => self.adapters[adapter].name_fence_again(fence),
             Shared::CrossFence { fence, .. } => self.cross_fences.name(fence),
-            Shared::SyncObject { adapter, object, .. } => {
-                self.adapters[adapter.0 as usize].name_sync_object_again(object)
-            }
+            Shared::SyncObject { adapter, object, .. } => self.adapters[adapter].name_sync_object_again(object),
             Shared::ResourceSet { adapter, body, keyed_mutex, sync_object } => {
                 self.keyed_mutexes.name(keyed_mutex)?;
-                let named = self.adapters[adapter.0 as usize].name_sync_object_again(sync_object);
+                let named = self.adapters[adapter].name_sync_object_again(sync_object);
                 named.inspect_err(|_| self.keyed_mutexes.take_name_back(keyed_mutex))?;
-                self.adapters[adapter.0 as usize].name_resource(body);
+                self.adapters[adapter].name_resource(body);
                 Ok(())
             }
             Shared::Resource { adapter, body } => {
-                self.adapters[adapter.0 as usize].name_resource(body);
+                self.adapters[adapter].name_resource(body);
                 Ok(())
             }
             Shared::Process { .. } | Shared::Ended => Err(invalid("processes have no names")),

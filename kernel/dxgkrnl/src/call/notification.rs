@@ -14,7 +14,7 @@ impl Turn<'_> {
         match call {
             NotificationCall::RegisterTrim { adapter, device } => {
                 let (index, _) = self.live_device(device)?;
-                let is = self.adapters[index.0 as usize].luid();
+                let is = self.adapters[index].luid();
                 if let Some(other) = adapter.filter(|adapter| *adapter != is) {
                     return Err(invalid(format!("the device is on the adapter {is:?}, not on {other:?}")));
                 }
@@ -23,7 +23,7 @@ impl Turn<'_> {
             NotificationCall::RegisterBudgetChange { device } => self.register(device, RegistrationKind::Budget),
             NotificationCall::Unregister { registration } => {
                 let (index, number) = self.registration(registration)?;
-                self.adapters[index.0 as usize].unregister(number);
+                self.adapters[index].unregister(number);
                 self.process.handles.remove(registration);
                 done(Reply::Done)
             }
@@ -32,9 +32,9 @@ impl Turn<'_> {
 
     fn register(&mut self, device: RawHandle, kind: RegistrationKind) -> Result<Answer, Refusal> {
         let (index, device) = self.live_device(device)?;
-        let number = self.adapters[index.0 as usize].next_registration();
+        let number = self.adapters[index].next_registration();
         let handle = self.name(Object::Registration(index, number))?;
-        self.adapters[index.0 as usize].register(device, kind, handle);
+        self.adapters[index].register(device, kind, handle);
         done(Reply::Handle(handle))
     }
 }

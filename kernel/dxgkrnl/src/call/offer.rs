@@ -26,7 +26,7 @@ impl Turn<'_> {
     ) -> Result<Answer, Refusal> {
         let (index, device) = self.live_device(device)?;
         let offered = self.offerable(index, device, list)?;
-        self.adapters[index.0 as usize].offer(cx, device, &offered.numbers, priority, flags)?;
+        self.adapters[index].offer(cx, device, &offered.numbers, priority, flags)?;
         done(Reply::Done)
     }
 
@@ -40,7 +40,7 @@ impl Turn<'_> {
     ) -> Result<Answer, Refusal> {
         let (index, device) = self.live_device(device)?;
         let offered = self.offerable(index, device, list)?;
-        let adapter = &mut self.adapters[index.0 as usize];
+        let adapter = &mut self.adapters[index];
         let results = adapter.reclaim(cx, device, &offered.numbers, asks)?;
         let lost = offered.of_each(&results).into_iter().map(|result| result != ReclaimResult::Ok);
         let lost = if asks { lost.collect() } else { Vec::new() };
@@ -55,10 +55,10 @@ impl Turn<'_> {
         (paging_queue, list): (RawHandle, &OfferList),
     ) -> Result<Answer, Refusal> {
         let (index, queue) = self.paging_queue(paging_queue)?;
-        let device = self.adapters[index.0 as usize].device_of_paging_queue(queue);
+        let device = self.adapters[index].device_of_paging_queue(queue);
         self.alive(index, device)?;
         let offered = self.offerable(index, device, list)?;
-        let adapter = &mut self.adapters[index.0 as usize];
+        let adapter = &mut self.adapters[index];
         let (results, paging_fence_value) = adapter.reclaim2(cx, queue, &offered.numbers)?;
         done(Reply::Reclaimed { results: offered.of_each(&results), paging_fence_value })
     }
@@ -74,7 +74,7 @@ impl Turn<'_> {
         let (mut numbers, mut parts) = (Vec::new(), Vec::new());
         for handle in resources {
             let resource = self.resource_of(index, device, *handle)?;
-            let members = self.adapters[index.0 as usize].members_of(resource);
+            let members = self.adapters[index].members_of(resource);
             parts.push(members.len());
             numbers.extend(members);
         }

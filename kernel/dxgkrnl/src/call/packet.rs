@@ -27,7 +27,7 @@ impl Turn<'_> {
             PacketCall::CreateContext { device, node, engine_affinity, flags, private_data } => {
                 let wanted = Wanted { device, node, engine_affinity, flags, private_data };
                 let (index, number, context) = self.create_packet_context(cx, &wanted, false)?;
-                let info = self.adapters[index.0 as usize].packet_sizes(number);
+                let info = self.adapters[index].packet_sizes(number);
                 let created = CreatedContext {
                     context,
                     command_buffer_bytes: info.dma_buffer_bytes,
@@ -44,7 +44,7 @@ impl Turn<'_> {
             PacketCall::DestroyContext { context } => {
                 let (index, number) = self.packet_context(context)?;
                 self.about = Some(index);
-                self.adapters[index.0 as usize].destroy_packet_context(cx, number);
+                self.adapters[index].destroy_packet_context(cx, number);
                 self.process.handles.remove(context);
                 done(Reply::Done)
             }
@@ -55,13 +55,13 @@ impl Turn<'_> {
             PacketCall::SubmitNull { context, written_primaries } => {
                 let (index, number, device) = self.live_packet_context(context)?;
                 self.primaries(index, device, &written_primaries)?;
-                done(Reply::Queued(self.adapters[index.0 as usize].submit_null(cx, number)?))
+                done(Reply::Queued(self.adapters[index].submit_null(cx, number)?))
             }
             PacketCall::Present { context, source, destination } => self.present(cx, context, (source, destination)),
             PacketCall::SubmitCommand { context, commands, command_bytes, written_primaries, private_data } => {
                 let (index, number, device) = self.live_packet_context(context)?;
                 let primaries = self.primaries(index, device, &written_primaries)?;
-                let adapter = &mut self.adapters[index.0 as usize];
+                let adapter = &mut self.adapters[index];
                 if adapter.is_null_rendering(number) {
                     return done(Reply::Queued(adapter.submit_null(cx, number)?));
                 }
@@ -85,15 +85,15 @@ impl Turn<'_> {
         what: Submission,
     ) -> Result<Answer, Refusal> {
         let (index, number, device) = self.live_packet_context(context)?;
-        if self.adapters[index.0 as usize].is_null_rendering(number) {
-            return done(Reply::Queued(self.adapters[index.0 as usize].submit_null(cx, number)?));
+        if self.adapters[index].is_null_rendering(number) {
+            return done(Reply::Queued(self.adapters[index].submit_null(cx, number)?));
         }
-        let room = self.adapters[index.0 as usize].packet_sizes(number).allocation_list_entries;
+        let room = self.adapters[index].packet_sizes(number).allocation_list_entries;
         if allocation_list.len() > room as usize {
             return Err(invalid(format!("an allocation list of {}; at most {room}", allocation_list.len())));
         }
         let entries = self.list_entries(index, device, allocation_list)?;
-        self.adapters[index.0 as usize].submit_listed(cx, self.token, number, entries, what)
+        self.adapters[index].submit_listed(cx, self.token, number, entries, what)
     }
 
     /// Copies a picture to another allocation.
@@ -110,13 +110,13 @@ impl Turn<'_> {
         let (index, number, device) = self.live_packet_context(context)?;
         let source = self.listed_allocation(index, device, source)?;
         let destination = self.listed_allocation(index, device, destination)?;
-        self.adapters[index.0 as usize].may_write(destination.number)?;
+        self.adapters[index].may_write(destination.number)?;
         let entries = vec![
             ListEntry::default(),
             ListEntry { allocation: Some(source), ..ListEntry::default() },
             ListEntry { allocation: Some(destination), write: true, ..ListEntry::default() },
         ];
-        self.adapters[index.0 as usize].submit_listed(cx, self.token, number, entries, Submission::Present)
+        self.adapters[index].submit_listed(cx, self.token, number, entries, Submission::Present)
     }
 
     /// The written primaries of a submission, to a packet context or to a hardware queue.
@@ -130,7 +130,7 @@ impl Turn<'_> {
         check_primaries(list.len())?;
         let written = |handle: &RawHandle| {
             let listed = self.listed_allocation(index, device, *handle)?;
-            self.adapters[index.0 as usize].may_write(listed.number).map(|()| listed.instance)
+            self.adapters[index].may_write(listed.number).map(|()| listed.instance)
         };
         list.iter().map(written).collect()
     }
@@ -143,13 +143,13 @@ impl Turn<'_> {
     ) -> Result<(AdapterIndex, PacketContextNumber, RawHandle), Refusal> {
         let (index, device) = self.live_device(wanted.device)?;
         let Wanted { node, engine_affinity, flags, private_data, .. } = wanted;
-        let adapter = &mut self.adapters[index.0 as usize];
+        let adapter = &mut self.adapters[index];
         let number =
             adapter.create_packet_context(cx, device, *node, *engine_affinity, *flags, addresses, private_data)?;
         match self.name(Object::PacketContext(index, number)) {
             Ok(handle) => Ok((index, number, handle)),
             Err(refusal) => {
-                self.adapters[index.0 as usize].destroy_packet_context(cx, number);
+                self.adapters[index].destroy_packet_context(cx, number);
                 Err(refusal)
             }
         }
@@ -164,7 +164,7 @@ impl Turn<'_> {
         number: PacketContextNumber,
         reply: Reply,
     ) -> Answer {
-        let adapter = &mut self.adapters[index.0 as usize];
+        let adapter = &mut self.adapters[index];
         match adapter.has_packet_allocations(number) {
             true => adapter.after_ring(cx, self.token, reply),
             false => Answer::Done(Ok(reply)),
@@ -183,7 +183,7 @@ impl Turn<'_> {
         handle: RawHandle,
     ) -> Result<(AdapterIndex, PacketContextNumber, DeviceNumber), Refusal> {
         let (index, number) = self.packet_context(handle)?;
-        let device = self.adapters[index.0 as usize].device_of_packets(number);
+        let device = self.adapters[index].device_of_packets(number);
         self.alive(index, device)?;
         Ok((index, number, device))
     }
@@ -201,7 +201,7 @@ impl Turn<'_> {
                 let allocation = named.then(|| self.listed_allocation(index, device, item.allocation)).transpose()?;
                 let entry = ListEntry::new(allocation, item.flags)?;
                 if let Some(listed) = allocation.filter(|_| entry.write) {
-                    self.adapters[index.0 as usize].may_write(listed.number)?;
+                    self.adapters[index].may_write(listed.number)?;
                 }
                 Ok(entry)
             })
@@ -217,7 +217,7 @@ impl Turn<'_> {
         handle: RawHandle,
     ) -> Result<Listed, Refusal> {
         let number = self.allocation(index, handle)?;
-        if self.adapters[index.0 as usize].device_of_allocation(number) == device {
+        if self.adapters[index].device_of_allocation(number) == device {
             return self.instance(index, number, handle);
         }
         let wrong = NtStatus::GRAPHICS_WRONG_ALLOCATION_DEVICE;

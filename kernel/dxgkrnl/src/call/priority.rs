@@ -17,19 +17,19 @@ impl Turn<'_> {
         match call {
             PriorityCall::SetContextSchedulingPriority { context, priority } => {
                 let (index, context) = self.any_context(context)?;
-                let known = self.adapters[index.0 as usize].context_priority(context);
+                let known = self.adapters[index].context_priority(context);
                 let wanted = with_priority(known, priority)?;
                 // spec: sync §4.2
                 if priority > 1 {
                     self.privileged("a priority above 1")?;
                 }
-                self.adapters[index.0 as usize].set_context_priority(cx, context, wanted);
+                self.adapters[index].set_context_priority(cx, context, wanted);
                 done(Reply::Done)
             }
             PriorityCall::SetContextInProcessSchedulingPriority { context, priority } => {
                 let (index, context) = self.any_context(context)?;
-                let wanted = with_in_process(self.adapters[index.0 as usize].context_priority(context), priority)?;
-                self.adapters[index.0 as usize].set_context_priority(cx, context, wanted);
+                let wanted = with_in_process(self.adapters[index].context_priority(context), priority)?;
+                self.adapters[index].set_context_priority(cx, context, wanted);
                 done(Reply::Done)
             }
             PriorityCall::GetContextSchedulingPriority { context } => {
@@ -65,7 +65,7 @@ impl Turn<'_> {
 
     fn priority_of(&mut self, context: RawHandle) -> Result<ContextPriority, Refusal> {
         let (index, context) = self.any_context(context)?;
-        Ok(self.adapters[index.0 as usize].context_priority(context))
+        Ok(self.adapters[index].context_priority(context))
     }
 
     /// A context of either kind, of a device that is not lost.
@@ -75,7 +75,7 @@ impl Turn<'_> {
             Some(Object::PacketContext(index, number)) => (*index, AnyContext::Packets(*number)),
             _ => return Err(invalid(format!("{handle} is no context of this process"))),
         };
-        self.alive(index, self.adapters[index.0 as usize].device_of_context(context))?;
+        self.alive(index, self.adapters[index].device_of_context(context))?;
         Ok((index, context))
     }
 

@@ -30,20 +30,20 @@ impl Turn<'_> {
             QueueCall::ConnectDoorbell { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
                 self.about = Some(index);
-                self.adapters[index.0 as usize].connect_and_wake(cx, self.token, number)
+                self.adapters[index].connect_and_wake(cx, self.token, number)
             }
             QueueCall::DestroyDoorbell { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
                 self.about = Some(index);
-                self.adapters[index.0 as usize].destroy_doorbell(cx, number);
+                self.adapters[index].destroy_doorbell(cx, number);
                 self.process.handles.remove(doorbell);
                 done(Reply::Done)
             }
             QueueCall::NotifyWorkSubmission { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
-                let queue = self.adapters[index.0 as usize].queue_of_doorbell(number);
-                self.alive(index, self.adapters[index.0 as usize].device_of_queue(queue))?;
-                self.adapters[index.0 as usize].notify_work_submission(cx, queue);
+                let queue = self.adapters[index].queue_of_doorbell(number);
+                self.alive(index, self.adapters[index].device_of_queue(queue))?;
+                self.adapters[index].notify_work_submission(cx, queue);
                 done(Reply::Done)
             }
             QueueCall::SubmitCommandToHwQueue {
@@ -61,13 +61,13 @@ impl Turn<'_> {
             QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points } => {
                 let (index, number) = self.live_queue(queue)?;
                 let points = self.points(cx, index, &points, PointUse::GpuWait)?;
-                self.adapters[index.0 as usize].submit_wait(cx, number, &points)?;
+                self.adapters[index].submit_wait(cx, number, &points)?;
                 done(Reply::Done)
             }
             QueueCall::SubmitSignalSyncObjectsToHwQueue { queues, points, flags } => {
                 let (index, numbers) = self.broadcast_queues(&queues)?;
                 let points = self.points(cx, index, &points, PointUse::GpuSignal)?;
-                self.adapters[index.0 as usize].submit_signal(cx, &numbers, points, flags)?;
+                self.adapters[index].submit_signal(cx, &numbers, points, flags)?;
                 done(Reply::Done)
             }
         }
@@ -80,9 +80,9 @@ impl Turn<'_> {
         (node, private_data): (NodeId, &[u8]),
     ) -> Result<Answer, Refusal> {
         let (index, device) = self.live_device(device)?;
-        let number = self.adapters[index.0 as usize].create_context(cx, device, node, private_data)?;
+        let number = self.adapters[index].create_context(cx, device, node, private_data)?;
         let handle = self.name(Object::Context(index, number))?;
-        let adapter = &mut self.adapters[index.0 as usize];
+        let adapter = &mut self.adapters[index];
         // The allocations that the driver made for the context are there before the process uses it.
         if adapter.has_driver_allocations(number) {
             Ok(adapter.after_ring(cx, self.token, Reply::Handle(handle)))
@@ -95,8 +95,8 @@ impl Turn<'_> {
     fn destroy_hw_context(&mut self, cx: &mut Cx<'_>, context: RawHandle) -> Result<Answer, Refusal> {
         let (index, number) = self.context(context)?;
         self.about = Some(index);
-        let named = self.adapters[index.0 as usize].named_of_context(number);
-        self.adapters[index.0 as usize].destroy_context(cx, number);
+        let named = self.adapters[index].named_of_context(number);
+        self.adapters[index].destroy_context(cx, number);
         self.forget_all(named);
         done(Reply::Done)
     }
@@ -109,12 +109,12 @@ impl Turn<'_> {
         (flags, mut private_data): (QueueFlags, Vec<u8>),
     ) -> Result<Answer, Refusal> {
         let (index, number) = self.context(context)?;
-        self.alive(index, self.adapters[index.0 as usize].device_of_hw_context(number))?;
-        let queue = self.adapters[index.0 as usize].create_queue(cx, number, flags, &mut private_data)?;
-        let adapter = &self.adapters[index.0 as usize];
+        self.alive(index, self.adapters[index].device_of_hw_context(number))?;
+        let queue = self.adapters[index].create_queue(cx, number, flags, &mut private_data)?;
+        let adapter = &self.adapters[index];
         let (open, logs) = (adapter.progress_open(queue), adapter.logs_of(queue));
         let (queue, fence_handle) = (self.name(Object::Queue(index, queue))?, self.name(Object::Fence(index, open))?);
-        let progress = self.adapters[index.0 as usize].created_fence(open, fence_handle, Default::default());
+        let progress = self.adapters[index].created_fence(open, fence_handle, Default::default());
         let flags = flags | QueueFlags::NATIVE_PROGRESS_FENCE;
         let made = CreatedHwQueue { queue, flags, progress, logs, private_data };
         self.when_mapped(cx, index, Reply::HwQueue(made))
@@ -124,8 +124,8 @@ impl Turn<'_> {
     fn destroy_hw_queue(&mut self, cx: &mut Cx<'_>, queue: RawHandle) -> Result<Answer, Refusal> {
         let (index, number) = self.queue(queue)?;
         self.about = Some(index);
-        let named = self.adapters[index.0 as usize].named_of_queue(number);
-        self.adapters[index.0 as usize].destroy_queue(cx, number);
+        let named = self.adapters[index].named_of_queue(number);
+        self.adapters[index].destroy_queue(cx, number);
         self.forget_all(named);
         done(Reply::Done)
     }
@@ -134,7 +134,7 @@ impl Turn<'_> {
     // spec: sync §2.1
     fn logs_of(&self, queue: RawHandle) -> Result<Answer, Refusal> {
         let (index, number) = self.queue(queue)?;
-        let logs = self.adapters[index.0 as usize].logs_of(number);
+        let logs = self.adapters[index].logs_of(number);
         let logs =
             logs.ok_or_else(|| invalid(format!("the kernel feeds queue {queue}, which has no logs of its own")))?;
         done(Reply::NativeFenceLogs(logs))
@@ -147,10 +147,10 @@ impl Turn<'_> {
         (ring, ring_va, private_data): (RawHandle, GpuVa, Vec<u8>),
     ) -> Result<Answer, Refusal> {
         let (index, number) = self.queue(queue)?;
-        self.alive(index, self.adapters[index.0 as usize].device_of_queue(number))?;
+        self.alive(index, self.adapters[index].device_of_queue(number))?;
         let ring = self.allocation(index, ring)?;
         let new = NewDoorbell { queue: number, ring, ring_va, private_data };
-        let made = self.adapters[index.0 as usize].create_doorbell(cx, new)?;
+        let made = self.adapters[index].create_doorbell(cx, new)?;
         let doorbell = self.name(Object::Doorbell(index, made.number))?;
         let DoorbellWords { address, last_queued, status } = made.words;
         done(Reply::Doorbell(CreatedDoorbell {
@@ -171,9 +171,9 @@ impl Turn<'_> {
     ) -> Result<Answer, Refusal> {
         let (index, number) = self.live_queue(queue)?;
         // spec: memory §10.1, row 31: accepted; nothing else of lists is left here
-        let device = self.adapters[index.0 as usize].device_of_queue(number);
+        let device = self.adapters[index].device_of_queue(number);
         let primaries = self.primaries(index, device, written_primaries)?;
-        self.adapters[index.0 as usize].submit_command(cx, number, command, primaries)?;
+        self.adapters[index].submit_command(cx, number, command, primaries)?;
         done(Reply::Done)
     }
 

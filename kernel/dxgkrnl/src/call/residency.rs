@@ -12,9 +12,9 @@ impl Turn<'_> {
         match call {
             ResidencyCall::MakeResident { paging_queue, allocations, flags } => {
                 let (index, queue) = self.paging_queue(paging_queue)?;
-                self.alive(index, self.adapters[index.0 as usize].device_of_paging_queue(queue))?;
+                self.alive(index, self.adapters[index].device_of_paging_queue(queue))?;
                 let list = self.allocations(index, &allocations)?;
-                self.adapters[index.0 as usize]
+                self.adapters[index]
                     .make_resident(cx, queue, &list, flags)
                     .and_then(|residency| done(Reply::Residency(residency)))
             }
@@ -22,14 +22,12 @@ impl Turn<'_> {
             ResidencyCall::FlushHeapTransitions { adapter } => {
                 let index = self.adapter(adapter)?;
                 self.about = Some(index);
-                Ok(self.adapters[index.0 as usize].after_ring(cx, self.token, Reply::Done))
+                Ok(self.adapters[index].after_ring(cx, self.token, Reply::Done))
             }
             ResidencyCall::Evict { device, allocations, flags } => {
                 let (index, device) = self.live_device(device)?;
                 let list = self.allocations(index, &allocations)?;
-                self.adapters[index.0 as usize]
-                    .evict(cx, device, &list, flags)
-                    .and_then(|bytes| done(Reply::BytesToTrim(bytes)))
+                self.adapters[index].evict(cx, device, &list, flags).and_then(|bytes| done(Reply::BytesToTrim(bytes)))
             }
             ResidencyCall::OfferAllocations { device, list, priority, flags } => {
                 self.offer_allocations(cx, (device, &list), (priority, flags))
@@ -47,9 +45,9 @@ impl Turn<'_> {
                     NtHandleNumber::from_raw(process),
                     ProcessAccess::SET_INFORMATION,
                 )?;
-                self.adapters[index.0 as usize].running()?;
+                self.adapters[index].running()?;
                 self.about = Some(index);
-                self.adapters[index.0 as usize].change_reservation(process, local, reservation_bytes)?;
+                self.adapters[index].change_reservation(process, local, reservation_bytes)?;
                 done(Reply::Done)
             }
         }

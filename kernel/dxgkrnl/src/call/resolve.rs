@@ -31,12 +31,12 @@ impl Turn<'_> {
 
     pub(super) fn alive(&mut self, index: AdapterIndex, device: DeviceNumber) -> Result<(), Refusal> {
         self.about = Some(index);
-        self.adapters[index.0 as usize].device_alive(device)
+        self.adapters[index].device_alive(device)
     }
 
     pub(super) fn live_queue(&mut self, handle: RawHandle) -> Result<(AdapterIndex, QueueNumber), Refusal> {
         let (index, number) = self.queue(handle)?;
-        self.alive(index, self.adapters[index.0 as usize].device_of_queue(number))?;
+        self.alive(index, self.adapters[index].device_of_queue(number))?;
         Ok((index, number))
     }
 
@@ -133,7 +133,7 @@ impl Turn<'_> {
             Some(Object::Instance(_, _, name)) => *name,
             _ => 0,
         };
-        self.adapters[index.0 as usize].listed_instance(number, name)
+        self.adapters[index].listed_instance(number, name)
     }
 
     pub(super) fn allocation_of(
@@ -143,7 +143,7 @@ impl Turn<'_> {
         handle: RawHandle,
     ) -> Result<AllocationNumber, Refusal> {
         let number = self.allocation(index, handle)?;
-        let owner = self.adapters[index.0 as usize].device_of_allocation(number);
+        let owner = self.adapters[index].device_of_allocation(number);
         if owner == device { Ok(number) } else { Err(invalid("an allocation of another device")) }
     }
 
@@ -169,7 +169,7 @@ impl Turn<'_> {
         if list.is_empty() || list.len() > POINTS_MAX {
             return Err(invalid(format!("a call names 1 to {POINTS_MAX} objects, not {}", list.len())));
         }
-        let adapter = &self.adapters[index.0 as usize];
+        let adapter = &self.adapters[index];
         list.iter()
             .map(|(handle, value)| {
                 let fence = self.usable_fence(index, *handle, what)?;
@@ -188,7 +188,7 @@ impl Turn<'_> {
         what: PointUse,
     ) -> Result<FenceNumber, Refusal> {
         match self.fence(handle)? {
-            (adapter, open) if adapter == index => self.adapters[index.0 as usize].usable_fence(open, what),
+            (adapter, open) if adapter == index => self.adapters[index].usable_fence(open, what),
             _ => Err(invalid("a fence of another adapter")),
         }
     }

@@ -40,7 +40,7 @@ impl Turn<'_> {
             Some(Object::Device(index, _)) => *index,
             _ => self.adapter(adapter)?,
         };
-        self.adapters[index.0 as usize].running()?;
+        self.adapters[index].running()?;
         let created = self.section_of(cx, index, size_bytes, given);
         created.map_err(|why| self.not_created(index, why, || Call::Section(call)))
     }

@@ -87,7 +87,7 @@ impl Turn<'_> {
                 return Err(invalid("an NT handle of a process, not of a synchronization object"));
             }
         };
-        let adapter = &mut self.adapters[index.0 as usize];
+        let adapter = &mut self.adapters[index];
         let monitored = adapter.is_monitored(fence);
         if monitored && native {
             return Err(invalid("a monitored fence of this adapter: OpenSyncObjectFromNtHandle2 opens it"));
@@ -106,7 +106,7 @@ impl Turn<'_> {
         request: OpenSyncObjectRequest,
         native: bool,
     ) -> Result<Answer, Refusal> {
-        let adapter = &mut self.adapters[index.0 as usize];
+        let adapter = &mut self.adapters[index];
         let opener = adapter.as_opener();
         let (word, flags, native_here) = self.cross_fences.lend(cross, opener);
         if native && !native_here {
@@ -138,10 +138,10 @@ impl Turn<'_> {
     ) -> Result<Answer, Refusal> {
         let handle = self.name(Object::Fence(index, open))?;
         if monitored {
-            let opened = self.adapters[index.0 as usize].created_monitored_fence(cx, open, handle);
+            let opened = self.adapters[index].created_monitored_fence(cx, open, handle);
             return self.when_mapped(cx, index, Reply::MonitoredFence(opened));
         }
-        let mut opened = self.adapters[index.0 as usize].created_fence(open, handle, private_data);
+        let mut opened = self.adapters[index].created_fence(open, handle, private_data);
         if !native {
             opened.monitored_va = GpuVa::NULL;
         }
@@ -178,10 +178,10 @@ impl Turn<'_> {
             Some(Global::Resource { adapter, body }) => (adapter, body),
             _ => {
                 let (adapter, number) = self.any_resource(resource)?;
-                (adapter, self.adapters[adapter.0 as usize].body_of_resource(number))
+                (adapter, self.adapters[adapter].body_of_resource(number))
             }
         };
-        let adapter = &self.adapters[index.0 as usize];
+        let adapter = &self.adapters[index];
         let by_nt_handle = adapter.is_shared_by_nt_handle(body)?;
         if adapter.has_opened(process, body) || self.nt_handles.has_resource(process, index, body) {
             return done(Reply::Done);
@@ -207,7 +207,7 @@ impl Turn<'_> {
         Ok(match self.process.handles.get(handle) {
             Some(&Object::Fence(adapter, open)) => {
                 self.alive_fence(adapter, open)?;
-                let (fence, cross) = self.adapters[adapter.0 as usize].share_fence(open, access)?;
+                let (fence, cross) = self.adapters[adapter].share_fence(open, access)?;
                 match cross {
                     None => Shared::Fence { adapter, fence, access },
                     Some(cross) => {
@@ -218,13 +218,13 @@ impl Turn<'_> {
             }
             Some(&Object::Legacy(adapter, open)) => {
                 self.about = Some(adapter);
-                let known = &mut self.adapters[adapter.0 as usize];
+                let known = &mut self.adapters[adapter];
                 known.running()?;
                 Shared::SyncObject { adapter, object: known.share_sync_object(open, access)?, access }
             }
             _ => {
                 let (adapter, body) = self.shareable_resource(handle)?;
-                self.adapters[adapter.0 as usize].name_resource(body);
+                self.adapters[adapter].name_resource(body);
                 Shared::Resource { adapter, body }
             }
         })
@@ -232,9 +232,9 @@ impl Turn<'_> {
 
     fn shareable_resource(&mut self, handle: RawHandle) -> Result<(AdapterIndex, ResourceBodyNumber), Refusal> {
         let (adapter, number) = self.any_resource(handle)?;
-        let device = self.adapters[adapter.0 as usize].device_of_resource(number);
+        let device = self.adapters[adapter].device_of_resource(number);
         self.alive(adapter, device)?;
-        Ok((adapter, self.adapters[adapter.0 as usize].may_share_resource(number)?))
+        Ok((adapter, self.adapters[adapter].may_share_resource(number)?))
     }
 
     /// Gives a resource, its keyed mutex and its synchronization object one more name that they share. A process that opens it may do
@@ -254,9 +254,9 @@ impl Turn<'_> {
             _ => return Err(invalid("with a resource and its keyed mutex goes an object without a word in memory")),
         };
         self.keyed_mutexes.name(keyed_mutex)?;
-        match self.adapters[adapter.0 as usize].share_sync_object(open, SyncObjectAccess::ALL_ACCESS) {
+        match self.adapters[adapter].share_sync_object(open, SyncObjectAccess::ALL_ACCESS) {
             Ok(sync_object) => {
-                self.adapters[adapter.0 as usize].name_resource(body);
+                self.adapters[adapter].name_resource(body);
                 Ok(Shared::ResourceSet { adapter, body, keyed_mutex, sync_object })
             }
             Err(refusal) => {
@@ -289,7 +289,7 @@ impl Turn<'_> {
     }
 
     fn alive_fence(&mut self, adapter: AdapterIndex, open: FenceOpenNumber) -> Result<(), Refusal> {
-        match self.adapters[adapter.0 as usize].device_of_fence_open(open) {
+        match self.adapters[adapter].device_of_fence_open(open) {
             Some(device) => self.alive(adapter, device),
             None => Err(invalid("a fence of the kernel's own")),
         }
@@ -311,25 +311,25 @@ type Named<'a> = (&'a mut Adapters, &'a mut CrossFences, &'a mut KeyedMutexes);
 pub fn unname((adapters, cross_fences, keyed_mutexes): Named<'_>, cx: &mut Cx<'_>, object: Shared) {
     let adapter = match object {
         Shared::Resource { adapter, body } => {
-            adapters[adapter.0 as usize].unname_resource(cx, body);
+            adapters[adapter].unname_resource(cx, body);
             adapter
         }
         Shared::ResourceSet { adapter, body, keyed_mutex, sync_object } => {
-            adapters[adapter.0 as usize].unname_resource(cx, body);
+            adapters[adapter].unname_resource(cx, body);
             keyed_mutexes.unname(cx, keyed_mutex);
-            adapters[adapter.0 as usize].unname_sync_object(cx, sync_object);
+            adapters[adapter].unname_sync_object(cx, sync_object);
             adapter
         }
         Shared::Fence { adapter, fence, .. } => {
-            adapters[adapter.0 as usize].unname_fence(cx, fence);
+            adapters[adapter].unname_fence(cx, fence);
             adapter
         }
         Shared::CrossFence { fence, .. } => return cross_adapter::unname(cx, (cross_fences, adapters), fence),
         Shared::SyncObject { adapter, object, .. } => {
-            adapters[adapter.0 as usize].unname_sync_object(cx, object);
+            adapters[adapter].unname_sync_object(cx, object);
             adapter
         }
         Shared::Process { .. } | Shared::Ended => return,
     };
-    adapters[adapter.0 as usize].name_ended(cx);
+    adapters[adapter].name_ended(cx);
 }

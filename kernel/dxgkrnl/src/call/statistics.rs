@@ -61,7 +61,7 @@ impl Turn<'_> {
                 }
                 // No adapter has so many nodes.
                 let node = NodeId(u16::try_from(node).unwrap_or(u16::MAX));
-                done(Reply::ClockCalibration(self.adapters[index.0 as usize].calibration(cx.now_ns, node)?))
+                done(Reply::ClockCalibration(self.adapters[index].calibration(cx.now_ns, node)?))
             }
         }
     }

@@ -49,7 +49,7 @@ impl Turn<'_> {
             SyncCall::SignalSynchronizationObjectFromCpu { device, points, flags } => {
                 let (index, _) = self.live_device(device)?;
                 let points = self.points(cx, index, &points, PointUse::CpuSignal)?;
-                self.adapters[index.0 as usize].signal_from_cpu(cx, &points, flags)?;
+                self.adapters[index].signal_from_cpu(cx, &points, flags)?;
                 done(Reply::Done)
             }
             SyncCall::OpenNativeFenceFromNtHandle { device, request } => {
@@ -70,13 +70,13 @@ impl Turn<'_> {
             SyncCall::WaitForSynchronizationObjectFromGpu { context, points } => {
                 let (index, number, _) = self.live_packet_context(context)?;
                 let Listed { points, objects, fence_value } = self.listed(cx, index, &points, PointUse::GpuWait)?;
-                self.adapters[index.0 as usize].packet_wait(cx, number, &points, objects, fence_value)?;
+                self.adapters[index].packet_wait(cx, number, &points, objects, fence_value)?;
                 done(Reply::Done)
             }
             SyncCall::WaitForSynchronizationObject2 { context, objects, fence_value } => {
                 let (index, number, _) = self.live_packet_context(context)?;
                 let objects = self.sync_objects(index, &objects, PointUse::GpuWait)?;
-                self.adapters[index.0 as usize].packet_wait(cx, number, &[], objects, fence_value)?;
+                self.adapters[index].packet_wait(cx, number, &[], objects, fence_value)?;
                 done(Reply::Done)
             }
             SyncCall::SignalSynchronizationObjectFromGpu { context, points } => {
@@ -111,7 +111,7 @@ impl Turn<'_> {
     ) -> Result<Answer, Refusal> {
         let (index, device) = self.live_device(device)?;
         let (open, private_data) = match request.flags.contains(FenceFlags::CROSS_ADAPTER) {
-            false => self.adapters[index.0 as usize].create_native_fence(cx, device, request, None)?,
+            false => self.adapters[index].create_native_fence(cx, device, request, None)?,
             true => {
                 let wanted = Wanted { native: true, by_display: false, flags: request.flags };
                 cross_adapter::create(cx, (self.cross_fences, self.adapters), index, wanted, |cx, adapter, word| {
@@ -120,7 +120,7 @@ impl Turn<'_> {
             }
         };
         let handle = self.name(Object::Fence(index, open))?;
-        let created = self.adapters[index.0 as usize].created_fence(open, handle, private_data);
+        let created = self.adapters[index].created_fence(open, handle, private_data);
         self.when_mapped(cx, index, Reply::Fence(created))
     }
 
@@ -128,13 +128,13 @@ impl Turn<'_> {
     fn destroy_sync_object(&mut self, cx: &mut Cx<'_>, named: RawHandle) -> Result<Answer, Refusal> {
         if let Some(&Object::Legacy(index, open)) = self.process.handles.get(named) {
             self.about = Some(index);
-            self.adapters[index.0 as usize].close_sync_object(cx, open);
+            self.adapters[index].close_sync_object(cx, open);
             self.process.handles.remove(named);
             return done(Reply::Done);
         }
         let (index, open) = self.fence(named)?;
         self.about = Some(index);
-        let adapter = &mut self.adapters[index.0 as usize];
+        let adapter = &mut self.adapters[index];
         if !adapter.is_closed_by_process(open) {
             return Err(invalid("the fence belongs to a queue and goes with it"));
         }
@@ -157,7 +157,7 @@ impl Turn<'_> {
             Err(refusal) => return Err(self.refused_wait(index, async_event, refusal)),
         };
         let event = self.some_event(async_event)?;
-        self.adapters[index.0 as usize].wait_from_cpu(cx, self.token, device, &points, event, flags)
+        self.adapters[index].wait_from_cpu(cx, self.token, device, &points, event, flags)
     }
 
     fn create_sync_object(
@@ -175,7 +175,7 @@ impl Turn<'_> {
         if flags.contains(FenceFlags::SHARED) {
             self.room_for_global()?;
         }
-        let (adapter, of) = (&mut self.adapters[index.0 as usize], (self.from, device));
+        let (adapter, of) = (&mut self.adapters[index], (self.from, device));
         let open = match request.kind {
             SyncObjectKind::MonitoredFence { initial_value, engine_affinity } => {
                 let create = |cx: &mut Cx<'_>, adapter: &mut Adapter, word: Option<CommonWord>| {
@@ -190,7 +190,7 @@ impl Turn<'_> {
                     }
                 };
                 let handle = self.name(Object::Fence(index, open))?;
-                let created = self.adapters[index.0 as usize].created_monitored_fence(cx, open, handle);
+                let created = self.adapters[index].created_monitored_fence(cx, open, handle);
                 return self.when_mapped(cx, index, Reply::MonitoredFence(created));
             }
             SyncObjectKind::MutexObject { owned } => {
@@ -220,7 +220,7 @@ impl Turn<'_> {
                     }
                 };
                 let handle = self.name(Object::Fence(index, open))?;
-                let created = self.adapters[index.0 as usize].created_monitored_fence(cx, open, handle);
+                let created = self.adapters[index].created_monitored_fence(cx, open, handle);
                 return self.when_mapped(cx, index, Reply::MonitoredFence(created));
             }
             // spec: sync §6 A10
@@ -261,7 +261,7 @@ impl Turn<'_> {
             false => None,
         };
         let signal = Signal { points, objects, fence_value, event, flags, fed: Vec::new() };
-        self.adapters[index.0 as usize].packet_signal(cx, contexts, signal)?;
+        self.adapters[index].packet_signal(cx, contexts, signal)?;
         done(Reply::Done)
     }
 
@@ -273,7 +273,7 @@ impl Turn<'_> {
         if refusal.status == NtStatus::ACCESS_DENIED
             && let Ok(Some(event)) = self.some_event(event)
         {
-            self.adapters[index.0 as usize].set_event(event);
+            self.adapters[index].set_event(event);
         }
         refusal
     }
@@ -324,7 +324,7 @@ impl Turn<'_> {
     fn sync_object(&self, index: AdapterIndex, handle: RawHandle, what: PointUse) -> Result<SyncObjectNumber, Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Legacy(adapter, open)) if *adapter == index => {
-                self.adapters[index.0 as usize].usable_sync_object(*open, what)
+                self.adapters[index].usable_sync_object(*open, what)
             }
             Some(Object::Legacy(..)) => Err(invalid("a synchronization object of another adapter")),
             Some(Object::Fence(..)) => Err(invalid("a fence with a word in memory has values of its own")),

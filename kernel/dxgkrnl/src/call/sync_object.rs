@@ -24,7 +24,7 @@ impl Turn<'_> {
     /// The global handle of a resource that was just created; NONE: it is not shared that way.
     // spec: memory §2.7
     pub(super) fn name_resource(&mut self, index: AdapterIndex, resource: ResourceNumber) -> RawHandle {
-        let adapter = &mut self.adapters[index.0 as usize];
+        let adapter = &mut self.adapters[index];
         let Some(body) = adapter.shared_by_global(resource) else { return RawHandle::NONE };
         let name = self.globals.name(Global::Resource { adapter: index, body });
         adapter.resource_goes_by(body, name);
@@ -41,7 +41,7 @@ impl Turn<'_> {
     ) -> Result<CreatedSyncObject, Refusal> {
         let handle = self.name(Object::Legacy(index, open))?;
         let by_global = flags.contains(FenceFlags::SHARED) && !flags.contains(FenceFlags::NT_SECURITY_SHARING);
-        let adapter = &mut self.adapters[index.0 as usize];
+        let adapter = &mut self.adapters[index];
         let object = adapter.sync_object_of(open);
         let global_share = match by_global {
             true => self.globals.name(Global::SyncObject { adapter: index, object }),
@@ -58,7 +58,7 @@ impl Turn<'_> {
             return Err(invalid("no synchronization object has this global handle"));
         };
         self.about = Some(index);
-        let adapter = &mut self.adapters[index.0 as usize];
+        let adapter = &mut self.adapters[index];
         adapter.running()?;
         let open = adapter.open_global_object(cx, self.from, object);
         done(Reply::Handle(self.name(Object::Legacy(index, open))?))
@@ -70,7 +70,7 @@ impl Turn<'_> {
         match self.nt_handles.named(handle)? {
             Shared::SyncObject { adapter: index, object, access } => {
                 self.about = Some(index);
-                self.adapters[index.0 as usize].running()?;
+                self.adapters[index].running()?;
                 self.open_named(cx, index, None, (object, access), OpenSyncObjectRequest::default())
             }
             Shared::Fence { .. } | Shared::CrossFence { .. } => {
@@ -91,7 +91,7 @@ impl Turn<'_> {
         object: (SyncObjectNumber, SyncObjectAccess),
         request: OpenSyncObjectRequest,
     ) -> Result<Answer, Refusal> {
-        let adapter = &mut self.adapters[index.0 as usize];
+        let adapter = &mut self.adapters[index];
         let open = adapter.open_named_object(cx, (self.from, device), object, request)?;
         done(Reply::Handle(self.name(Object::Legacy(index, open))?))
     }

@@ -51,7 +51,7 @@ impl Turn<'_> {
                 return Err(invalid("either a resource or a list of allocations"));
             }
             let resource = self.resource_of(index, device, target.resource)?;
-            let numbers = self.adapters[index.0 as usize].members_of(resource).to_vec();
+            let numbers = self.adapters[index].members_of(resource).to_vec();
             return Ok(Targets { numbers, resource: Some(resource) });
         }
         if target.allocations.is_empty() || target.allocations.len() > LIST_MAX {
@@ -70,7 +70,7 @@ impl Turn<'_> {
     ) -> Result<ResourceNumber, Refusal> {
         let (on, number) = self.any_resource(handle)?;
         // spec: memory §9.3
-        if on == index && self.adapters[index.0 as usize].device_of_resource(number) == device {
+        if on == index && self.adapters[index].device_of_resource(number) == device {
             Ok(number)
         } else {
             Err(invalid("a resource of another device"))

@@ -5,6 +5,8 @@
 
 use std::ops::{Index, IndexMut};
 
+use wddm_types::AdapterIndex;
+
 use crate::adapter::Adapter;
 use crate::effect::Cx;
 use crate::sync::News;
@@ -30,13 +32,13 @@ impl Adapters {
     }
 
     /// One, to be looked at.
-    pub fn get(&self, index: usize) -> Option<&Adapter> {
-        self.0.get(index)
+    pub fn get(&self, index: AdapterIndex) -> Option<&Adapter> {
+        self.0.get(index.0 as usize)
     }
 
     /// One, to be changed.
-    pub fn get_mut(&mut self, index: usize) -> Option<&mut Adapter> {
-        let adapter = self.0.get_mut(index)?;
+    pub fn get_mut(&mut self, index: AdapterIndex) -> Option<&mut Adapter> {
+        let adapter = self.0.get_mut(index.0 as usize)?;
         adapter.touch();
         Some(adapter)
     }
@@ -64,25 +66,30 @@ impl Adapters {
         any
     }
 
+    /// The indexes of all.
+    pub fn indexes(&self) -> impl Iterator<Item = AdapterIndex> + use<> {
+        // CAST: adapters are counted in ones.
+        (0..self.0.len() as u32).map(AdapterIndex)
+    }
+
     /// Takes the news of the first adapter that has any for the others.
-    pub fn next_news(&mut self) -> Option<(usize, Vec<News>)> {
-        let mut all = self.0.iter_mut().enumerate();
-        let (from, adapter) = all.find(|(_, adapter)| adapter.has_news_for_others())?;
-        Some((from, adapter.take_news_for_others()))
+    pub fn next_news(&mut self) -> Option<(AdapterIndex, Vec<News>)> {
+        let adapter = self.0.iter_mut().find(|adapter| adapter.has_news_for_others())?;
+        Some((adapter.index(), adapter.take_news_for_others()))
     }
 }
 
-impl Index<usize> for Adapters {
+impl Index<AdapterIndex> for Adapters {
     type Output = Adapter;
 
-    fn index(&self, index: usize) -> &Adapter {
-        &self.0[index]
+    fn index(&self, index: AdapterIndex) -> &Adapter {
+        &self.0[index.0 as usize]
     }
 }
 
-impl IndexMut<usize> for Adapters {
-    fn index_mut(&mut self, index: usize) -> &mut Adapter {
-        let adapter = &mut self.0[index];
+impl IndexMut<AdapterIndex> for Adapters {
+    fn index_mut(&mut self, index: AdapterIndex) -> &mut Adapter {
+        let adapter = &mut self.0[index.0 as usize];
         adapter.touch();
         adapter
     }

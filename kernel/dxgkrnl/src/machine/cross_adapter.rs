@@ -27,7 +27,7 @@ pub fn create<T>(
     wanted: Wanted,
     make: impl FnOnce(&mut Cx<'_>, &mut Adapter, CommonWord) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
-    let adapter = &mut adapters[index.0 as usize];
+    let adapter = &mut adapters[index];
     let linear = wanted.native && adapter.has_linear_storage();
     let page = adapter.take_common_pages(cx, Pages(1 + u64::from(linear)))?;
     let word = fences.enter(index, page, wanted);
@@ -51,8 +51,8 @@ pub(super) fn reap(cx: &mut Cx<'_>, (fences, adapters): Kept<'_>, number: CrossF
     let Some((creator, by_display)) = fences.without_name(number).map(|fence| fence.creator()) else { return };
     let elsewhere = adapters.iter().any(|adapter| adapter.index() != creator && adapter.has_part_in(number));
     if by_display && !elsewhere {
-        adapters[creator.0 as usize].drop_kept_fence(cx, number);
-        adapters[creator.0 as usize].name_ended(cx);
+        adapters[creator].drop_kept_fence(cx, number);
+        adapters[creator].name_ended(cx);
     }
     if !adapters.iter().any(|adapter| adapter.reaches_common_word(number)) {
         give_back(cx, (fences, adapters), number);
@@ -61,5 +61,5 @@ pub(super) fn reap(cx: &mut Cx<'_>, (fences, adapters): Kept<'_>, number: CrossF
 
 fn give_back(cx: &Cx<'_>, (fences, adapters): Kept<'_>, number: CrossFenceNumber) {
     let (creator, page) = fences.remove(number);
-    adapters[creator.0 as usize].give_common_pages_back(cx, page);
+    adapters[creator].give_common_pages_back(cx, page);
 }

@@ -98,7 +98,7 @@ impl Machine {
         else {
             return None;
         };
-        self.adapters.get(index.0 as usize)
+        self.adapters.get(*index)
     }
 
     /// A digest of everything that a refused call must leave as it was: handles, objects, memory. It leaves out clocks, counters and the

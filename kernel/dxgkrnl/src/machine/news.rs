@@ -41,12 +41,12 @@ impl Machine {
                 self.reap(cx, cross);
                 self.agree(cx, cross);
             }
-            for to in (0..self.adapters.len()).filter(|to| *to != from && !signaled.is_empty()) {
+            for to in self.adapters.indexes().filter(|to| *to != from && !signaled.is_empty()) {
                 let (mut fences, mut told) = (Vec::new(), Vec::new());
                 for (cross, stored) in &signaled {
                     let Some(fence) = self.adapters[to].part_in(*cross) else { continue };
                     fences.push(fence);
-                    if *stored || !self.adapters[from].rings(*cross, to) {
+                    if *stored || !self.adapters[from].rings(*cross, to.0 as usize) {
                         told.push(fence);
                     }
                 }
@@ -83,25 +83,25 @@ impl Machine {
     /// reach counts as a waiter for 1: every signal interrupts the processor, which tells that peer.
     // spec: sync §3.18, sync §1.3
     fn agree(&mut self, cx: &mut Cx<'_>, cross: CrossFenceNumber) {
-        let member = |(index, adapter): (usize, &Adapter)| {
+        let member = |adapter: &Adapter| {
             let (rings, earliest) = adapter.waits_for(cross)?;
-            Some((index, rings, earliest))
+            Some((adapter.index(), rings, earliest))
         };
-        let members: Vec<(usize, bool, Option<u64>)> = self.adapters.iter().enumerate().filter_map(member).collect();
+        let members: Vec<(AdapterIndex, bool, Option<u64>)> = self.adapters.iter().filter_map(member).collect();
         for &(index, ..) in members.iter().filter(|(_, rings, _)| *rings) {
             let others = members.iter().filter(|(other, ..)| *other != index);
-            let peers = others.clone().filter(|(_, rings, _)| *rings).fold(0, |bits, (other, ..)| bits | 1 << other);
+            let peers = others.clone().filter(|(_, rings, _)| *rings).fold(0, |bits, (other, ..)| bits | 1 << other.0);
             let elsewhere = others.filter_map(|(_, rings, earliest)| if *rings { *earliest } else { Some(1) }).min();
             self.adapters[index].agree(cx, cross, peers, elsewhere);
         }
     }
 
     // spec: sync §3.12, derived cases: so that others are not stuck; sync §6 B13
-    fn carry_always(&mut self, cx: &mut Cx<'_>, from: usize, cross: CrossFenceNumber) {
+    fn carry_always(&mut self, cx: &mut Cx<'_>, from: AdapterIndex, cross: CrossFenceNumber) {
         if !self.cross_fences.becomes_always_signaled(cross) {
             return;
         }
-        for to in (0..self.adapters.len()).filter(|to| *to != from) {
+        for to in self.adapters.indexes().filter(|to| *to != from) {
             if let Some(fence) = self.adapters[to].part_in(cross) {
                 self.adapters[to].signal_always(cx, fence);
             }

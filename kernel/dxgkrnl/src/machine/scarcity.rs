@@ -15,7 +15,7 @@ use crate::scarcity::{Lack, Lacking, Waiting};
 impl Machine {
     /// Whether pending destructions give back enough of what a call lacks.
     pub(crate) fn is_coming(&self, from: ProcessId, lacking: &Lacking) -> bool {
-        let adapter = &self.adapters[lacking.adapter.0 as usize];
+        let adapter = &self.adapters[lacking.adapter];
         if adapter.has_stopped() {
             return false;
         }
@@ -55,7 +55,7 @@ impl Machine {
     /// Counts a call that waits beyond the turn that it was made in.
     pub(crate) fn count_lacking(&mut self, token: Token) {
         if let Some(adapter) = self.lacking.newest(token) {
-            self.adapters[adapter.0 as usize].creation_waits();
+            self.adapters[adapter].creation_waits();
         }
     }
 
@@ -69,13 +69,13 @@ impl Machine {
     pub(crate) fn retry_lacking(&mut self, cx: &mut Cx<'_>) {
         while !self.lacking.is_empty() {
             for index in self.lacking.adapters() {
-                let adapter = &mut self.adapters[index.0 as usize];
+                let adapter = &mut self.adapters[index];
                 adapter.watch_destructions(cx);
             }
             self.carry_news(cx);
             let mut tried = false;
             for waiting in self.lacking.take() {
-                let stamp = self.adapters[waiting.lacking.adapter.0 as usize].memory_stamp();
+                let stamp = self.adapters[waiting.lacking.adapter].memory_stamp();
                 if waiting.was_seen_so(stamp) || !self.may_go_on(&waiting) {
                     self.lacking.go_on(waiting, stamp);
                     continue;
@@ -98,7 +98,7 @@ impl Machine {
     fn may_go_on(&self, waiting: &Waiting) -> bool {
         let fits = match waiting.lacking.lack {
             // A call that did not fit though there were pages enough asks for them in one piece.
-            Lack::Pages(wanted) => self.adapters[waiting.lacking.adapter.0 as usize].can_back(wanted),
+            Lack::Pages(wanted) => self.adapters[waiting.lacking.adapter].can_back(wanted),
             Lack::Quota(kind, wanted) => self.room_of(waiting.from, &[kind]).left(kind) >= wanted,
         };
         fits || !self.is_coming(waiting.from, &waiting.lacking)

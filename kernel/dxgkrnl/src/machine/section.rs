@@ -24,21 +24,21 @@ pub fn create(
     size_bytes: u64,
     given: Option<u64>,
 ) -> Result<(SectionNumber, Mapped), NotCreated> {
-    let (provided, mapped) = adapters[index.0 as usize].provide_section(cx, process, size_bytes, given)?;
+    let (provided, mapped) = adapters[index].provide_section(cx, process, size_bytes, given)?;
     Ok((sections.enter_new(process, index, size_bytes, provided), mapped))
 }
 
 /// The process has closed its section, or has gone.
 pub fn close(cx: &mut Cx<'_>, (sections, adapters): Kept<'_>, number: SectionNumber) {
     let (creator, mapping) = sections.close(number);
-    adapters[creator.0 as usize].section_closed(cx, mapping);
+    adapters[creator].section_closed(cx, mapping);
     leave(cx, (sections, adapters), number);
 }
 
 /// Its handle or an allocation in it has gone.
 fn leave(cx: &Cx<'_>, (sections, adapters): Kept<'_>, number: SectionNumber) {
     if let Some(gone) = sections.leave(number) {
-        adapters[gone.creator.0 as usize].take_section_back(cx, gone);
+        adapters[gone.creator].take_section_back(cx, gone);
     }
 }
 

@@ -41,10 +41,8 @@ impl Machine {
         }
         let known = |object: &Global| {
             let name = match *object {
-                Global::Resource { adapter, body } => self.adapters[adapter.0 as usize].global_of_resource(body),
-                Global::SyncObject { adapter, object } => {
-                    self.adapters[adapter.0 as usize].global_of_sync_object(object)
-                }
+                Global::Resource { adapter, body } => self.adapters[adapter].global_of_resource(body),
+                Global::SyncObject { adapter, object } => self.adapters[adapter].global_of_sync_object(object),
                 Global::KeyedMutex { mutex } => self.keyed_mutexes.get(mutex).map(|mutex| mutex.global),
             };
             name.unwrap_or_default()
