@@ -277,8 +277,8 @@ impl Machine {
         self.adapters.settle(cx);
         loop {
             self.go_on(cx);
-            // What waits for an adapter that has stopped is to hear of it.
-            if !self.judge_refusals(cx) && !self.drivers_left(cx) {
+            // What waits for an adapter that has stopped is to hear of it; logs that were lent last may have acted on an adapter.
+            if !self.judge_refusals(cx) && !self.drivers_left(cx) && !self.adapters.settle(cx) {
                 break;
             }
         }

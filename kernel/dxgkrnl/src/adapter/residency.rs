@@ -279,10 +279,15 @@ impl Adapter {
         let (sync, memory) = (&self.sync, cx.memory);
         // A fence that has gone holds no work back.
         let works = self.vidmm.evictions_over(&|point| sync.is_past(memory, point));
+        let carried_out = !works.is_empty();
         for (device, work) in works {
             let number = self.owners.device_of(device);
             let process = number.map_or(ProcessId::SYSTEM, |number| self.owners.process_of(number));
             self.queue_work(cx, process, None, Some(work), Vec::new());
+        }
+        if carried_out {
+            // No call has asked for these works now, so no later call may have to come for their room to be free.
+            self.memory.ring.clear_behind();
         }
         self.watch_evictions(cx);
     }
