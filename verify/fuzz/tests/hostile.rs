@@ -54,3 +54,10 @@ fn lock2_of_what_a_range_shows_holds_the_range() {
     // spec: memory §6.3, memory §6.5
     fuzz::run(987_600_088, 600).unwrap_or_else(|failure| panic!("{failure}"));
 }
+
+/// What a client has locked in system memory may come to lie in video memory, and counts there then.
+#[test]
+fn segments_of_what_is_locked_change_what_is_counted() {
+    // spec: memory §2.8, memory §6.3
+    fuzz::run(413_000_012, 600).unwrap_or_else(|failure| panic!("{failure}"));
+}

@@ -254,6 +254,21 @@ fn a_client_that_locks_what_it_evicted_goes_on_rendering() {
     run(88_805_463).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
+/// A creation waits for memory, and the kernel counts it when its turn is over.
+#[test]
+fn a_creation_that_waits_for_memory_leaves_nothing_to_settle() {
+    run(310_000_183).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
+/// Evictions whose use ends behind a death are carried out by no call: the kernel hears of their end by itself.
+#[test]
+fn evictions_that_no_call_carries_out_are_cleared_without_another_call() {
+    // spec: memory §5.3, memory §6.2
+    for seed in [310_000_148, 310_000_184] {
+        run(seed).unwrap_or_else(|violation| panic!("{violation}"));
+    }
+}
+
 #[test]
 fn a_seed_is_one_world() {
     for seed in [1, 7, 2000, 2001, 4000, 4001, 4002, 6008, 1 << 40] {

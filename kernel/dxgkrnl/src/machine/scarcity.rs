@@ -55,7 +55,8 @@ impl Machine {
     /// Counts a call that waits beyond the turn that it was made in.
     pub(crate) fn count_lacking(&mut self, token: Token) {
         if let Some(adapter) = self.lacking.newest(token) {
-            self.adapters[adapter].creation_waits();
+            // A count leaves nothing to settle, and the turn has ended.
+            self.adapters.untouched()[adapter.0 as usize].creation_waits();
         }
     }
 
