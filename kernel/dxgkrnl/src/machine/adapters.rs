@@ -45,10 +45,8 @@ impl Adapters {
 
     /// All, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Adapter> {
-        self.0.iter_mut().map(|adapter| {
-            adapter.touch();
-            adapter
-        })
+        self.0.iter_mut().for_each(Adapter::touch);
+        self.0.iter_mut()
     }
 
     /// All, for what leaves an adapter nothing to settle, such as handing out the news that it has.

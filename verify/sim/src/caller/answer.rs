@@ -47,17 +47,18 @@ impl Caller {
             | (Deed::State, Reply::DeviceState(_)) => {}
             (deed, reply) => {
                 let left = self.lane_answered(deed, reply);
-                let left = left.or_else(|(deed, reply)| self.surface_answered(deed, reply));
-                let left = left.or_else(|(deed, reply)| self.tiles_answered(deed, reply));
-                left.map_err(|(deed, reply)| format!("{deed:?} answered {reply:?}"))?;
+                let left = left.and_then(|(deed, reply)| self.surface_answered(deed, reply));
+                let left = left.and_then(|(deed, reply)| self.tiles_answered(deed, reply));
+                if let Some((deed, reply)) = left {
+                    return Err(format!("{deed:?} answered {reply:?}"));
+                }
             }
         }
         Ok(Outcome::Fine)
     }
 
-    /// # Errors
-    /// The answer is not one to a deed of lanes.
-    fn lane_answered(&mut self, deed: Deed, reply: Reply) -> Result<(), (Deed, Reply)> {
+    /// Gives an answer back that is none to a deed of lanes.
+    fn lane_answered(&mut self, deed: Deed, reply: Reply) -> Option<(Deed, Reply)> {
         match (deed, reply) {
             (Deed::Context { way, .. }, Reply::Handle(context)) => self.add_lane(way, context),
             (Deed::Context { way, .. }, Reply::Context(made)) => self.add_lane(way, made.context),
@@ -75,14 +76,13 @@ impl Caller {
                 self.plan.push_front(Deed::Signal { lane });
             }
             (Deed::Submit { lane, .. }, Reply::Done) => self.book.lanes[lane].last += 1,
-            other => return Err(other),
+            other => return Some(other),
         }
-        Ok(())
+        None
     }
 
-    /// # Errors
-    /// The answer is not one to a deed of surfaces.
-    fn surface_answered(&mut self, deed: Deed, reply: Reply) -> Result<(), (Deed, Reply)> {
+    /// Gives an answer back that is none to a deed of surfaces.
+    fn surface_answered(&mut self, deed: Deed, reply: Reply) -> Option<(Deed, Reply)> {
         match (deed, reply) {
             (Deed::Create { slot, wish }, Reply::Allocations(created)) if created.allocations.len() == 1 => {
                 let made = &created.allocations[0];
@@ -116,14 +116,13 @@ impl Caller {
                 let lock = MappedBytes::new(&**self.link(), mapped);
                 self.change(slot, |surface| surface.lock = Some(lock));
             }
-            other => return Err(other),
+            other => return Some(other),
         }
-        Ok(())
+        None
     }
 
-    /// # Errors
-    /// The answer is not one to a deed of tiles.
-    fn tiles_answered(&mut self, deed: Deed, reply: Reply) -> Result<(), (Deed, Reply)> {
+    /// Gives an answer back that is none to a deed of tiles.
+    fn tiles_answered(&mut self, deed: Deed, reply: Reply) -> Option<(Deed, Reply)> {
         match (deed, reply) {
             (Deed::Reserve, Reply::MappedVa { va: base, .. }) => {
                 self.book.tiles = Some(Tiles { base, fence: None, shown: [None; 2] });
@@ -132,9 +131,9 @@ impl Caller {
             (Deed::TileFence { .. }, Reply::MonitoredFence(made)) => self.tile_fence(made.fence),
             (Deed::TileMap { slot, .. }, Reply::Done) => self.tile_changed(|shown| shown[0] = Some(slot)),
             (Deed::TileCopy { .. }, Reply::Done) => self.tile_changed(|shown| shown[1] = shown[0]),
-            other => return Err(other),
+            other => return Some(other),
         }
-        Ok(())
+        None
     }
 
     fn add_lane(&mut self, way: Way, context: RawHandle) {
