@@ -17,7 +17,7 @@ fn holders_hold_no_bystander() {
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
     for seed in (0..60).filter(|world| !OPEN_HOLDERS.contains(world)).map(|world| BYSTANDERS_FROM + world) {
         let report = run_holders(seed).unwrap_or_else(|violation| panic!("{violation}"));
-        assert!(report.seen["bystander: rounds"] > 10, "a bystander that gets somewhere: {report}");
+        assert!(report.seen["bystander: rounds"] > 5, "a bystander that gets somewhere: {report}");
         for (kind, count) in report.seen {
             *seen.entry(kind).or_insert(0) += count;
         }
