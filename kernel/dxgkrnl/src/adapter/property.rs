@@ -2,7 +2,7 @@
 //! asks the driver, and queues the work of a change. `property` says it in the words of each.
 
 use kmt_calls::{PropertyRequest, Refusal, Residency, ResidencyStatus};
-use vidmm::PropertyUpdate;
+use wddm_types::SegmentSet;
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
@@ -45,8 +45,8 @@ impl Adapter {
         let allocation = &self.memory.allocations[number];
         let (id, device) = (allocation.vidmm, allocation.device);
         let (asked, update) = (change.for_driver(allocation.kmd), change.for_vidmm());
-        self.vidmm.check_property(id, &update).map_err(|error| from_property(&error))?;
-        self.may_count_as_locked(number, &update)?;
+        let segments = self.vidmm.check_property(id, &update).map_err(|error| from_property(&error))?;
+        self.may_count_as_locked(number, segments)?;
         self.driver.call(cx).validate_update_allocation_property(asked).map_err(from_driver)?;
         let (process, owner) = (self.owners.process_of(device), self.owners.vidmm_of(device));
         let ran = !self.vidmm.is_suspended(owner);
@@ -68,11 +68,11 @@ impl Adapter {
     /// A locked allocation that may lie in video memory from now on counts as locked there. The limit is that of the process that has it locked:
     /// where another process changes it, the locks that come later find the limit reached.
     // spec: memory §6.3
-    fn may_count_as_locked(&self, number: AllocationNumber, update: &PropertyUpdate) -> Result<(), Refusal> {
+    fn may_count_as_locked(&self, number: AllocationNumber, segments: SegmentSet) -> Result<(), Refusal> {
         let binding = &self.memory.allocations[number];
         let (id, process) = (binding.vidmm, self.owners.process_of(binding.device));
-        let gets_memory = update.supported_segments.is_some_and(|segments| self.vidmm.has_memory(segments));
-        let counts_more = gets_memory && self.memory.cpu_view.of(id).is_some() && self.video_bytes(id) == 0;
+        let counts_more =
+            self.vidmm.has_memory(segments) && self.memory.cpu_view.of(id).is_some() && self.video_bytes(id) == 0;
         if counts_more && self.memory.allocations.body_of(id).creator == process {
             self.memory.committing.may_lock(self.vidmm.allocation_bytes(id))?;
         }

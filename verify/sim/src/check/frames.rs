@@ -201,8 +201,9 @@ impl Frames {
                 if start_index + count > entries {
                     return Err(format!("entries {start_index}+{count} of a table of {entries}"));
                 }
-                self.table((level, use_64kb_pages), table, process, contract)?;
                 let covers = self.coverage(level);
+                let from = first_va.0.saturating_sub(u64::from(start_index) * covers);
+                self.table((level, use_64kb_pages), table, (process, from), contract)?;
                 if level == 0 {
                     let target = named(first);
                     let (va, index) = (first_va.0 / PAGE_BYTES, u64::from(start_index));

@@ -70,13 +70,14 @@ impl<F: Copy + Eq> VidMm<F> {
         &self.allocations[id].info
     }
 
-    /// Whether [`VidMm::update_property`] would succeed.
+    /// Whether [`VidMm::update_property`] would succeed, and the segments where the allocation may lie afterwards.
     ///
     /// # Errors
     /// See [`PropertyError`].
-    pub fn check_property(&mut self, id: AllocationId, update: &PropertyUpdate) -> Result<(), PropertyError> {
+    pub fn check_property(&mut self, id: AllocationId, update: &PropertyUpdate) -> Result<SegmentSet, PropertyError> {
         let (info, leaves) = self.changed(id, update)?;
-        self.check_lists_with(id, info, leaves)
+        self.check_lists_with(id, info, leaves)?;
+        Ok(info.supported_segments)
     }
 
     /// Changes properties. Content that may not stay where it is leaves now. The running devices that list it are suspended until their

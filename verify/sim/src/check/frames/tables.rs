@@ -72,13 +72,16 @@ impl Frames {
         }
     }
 
+    /// A table of a process is written, whose entries translate from this address on.
     pub(super) fn table(
         &mut self,
         form: (u32, bool),
         table: PhysicalAddress,
-        process: KmdProcess,
+        (process, va): Spot,
         contract: &Contract,
     ) -> Result<(), Broken> {
+        // A walk that remembers the table of these addresses finds it here again: below a large page the table stays.
+        let of = (process, va / PAGE_BYTES, (va + (self.coverage(form.0 + 1) - 1)) / PAGE_BYTES);
         for frame in self.table_frames(self.bytes(form, process)?, frame(table))? {
             let foreign = |spots: &BTreeMap<Spot, u32>| spots.keys().any(|(of, _)| !contract.is_system(*of));
             if self.owner.contains_key(&frame) || self.reached.get(&frame).is_some_and(foreign) {
@@ -89,6 +92,7 @@ impl Frames {
                     return Err(format!("the page table at {} of {process:?} is {other:?}'s", at(frame)));
                 }
                 Some(_) => {}
+                None if self.left.get(&frame) == Some(&of) => drop(self.left.remove(&frame)),
                 None => self.not_left(frame)?,
             }
         }
