@@ -177,10 +177,9 @@ fn what_is_locked_and_may_lie_in_video_memory_later_counts_as_locked_there() {
     let surfaces: Vec<_> = (0..2).map(|_| process.surface(MIB).expect("system memory")).collect();
     let locks: Vec<_> = surfaces.iter().map(|surface| surface.allocation().lock().expect("no video memory")).collect();
     // spec: memory §10.2, the number after the last segment is system memory for the kernel, and no segment for this driver
-    process.refused(
-        || update(&surfaces[0], SegmentSet::only(SegmentId(3))),
-        &["a segment that this device does not have"],
-    );
+    let refusal =
+        update(&surfaces[0], SegmentSet::only(SegmentId(3))).expect_err("a segment that the device does not have");
+    assert_eq!((refusal.status, refusal.blame), (NtStatus::INVALID_PARAMETER, Blame::Caller), "{refusal}");
     update(&surfaces[0], local.with(aperture)).expect("within the quota");
     process.host.check_invariants().expect("the first counts");
     let parts = ["limit of locked bytes of video memory", "the process has 1048576 of 1048576", "1048576 more"];
