@@ -8,7 +8,7 @@ use sim::{Sabotage, run, run_holders, run_holders_sabotaged};
 const BYSTANDERS_FROM: u64 = 10_000_000_000;
 /// Worlds of holders in which a fault of docs/verification/found.md, "not mended", still shows.
 const OPEN_HOLDERS: [u64; 6] = [4, 9, 18, 19, 50, 57];
-/// Worlds of every kind in which a work of the last table of docs/verification/holds.md still holds the bystander.
+/// Worlds of every kind in which the bystander is still held: docs/verification/found.md, "not mended".
 const OPEN_WORLDS: [u64; 13] = [0, 1, 4, 6, 9, 11, 13, 15, 18, 19, 22, 23, 25];
 
 #[test]
