@@ -178,7 +178,8 @@ impl Bystander {
             1 => Kind::Local,
             _ => Kind::LocalThenSystem,
         };
-        let wish = Wish { kind, bytes, visible: self.random.chance(50), physical, notify: false };
+        let visible = self.random.chance(50) && (kind != Kind::Local || caller.ground().visible);
+        let wish = Wish { kind, bytes, visible, physical, notify: false };
         let Some(slot) = caller.free_slot() else { return caller.plan([Deed::DestroyDevice]) };
         let slots = vec![slot];
         caller.plan([Deed::Create { slot, wish }, Deed::Map { slot }]);

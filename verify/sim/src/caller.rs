@@ -39,6 +39,8 @@ pub struct Ground {
     pub maps: bool,
     /// Engines name memory by lists, and no call makes it resident.
     pub first_generation: bool,
+    /// The CPU sees memory segments without a window: what it may lock needs no aperture.
+    pub visible: bool,
 }
 
 impl Ground {
@@ -58,7 +60,7 @@ impl Ground {
                 ways.push((Way::Lists, node));
             }
         }
-        Ground { ways, maps, first_generation: !driver.translates() }
+        Ground { ways, maps, first_generation: !driver.translates(), visible: driver.cpu_visible }
     }
 }
 

@@ -40,6 +40,8 @@ const TURNS: u64 = 500;
 const TURNS_ALONE: u64 = 60;
 /// Steps in which the hardware comes to rest.
 const STEPS_MAX: u64 = 1_000_000;
+/// Steps before the holders die.
+const STEPS_HELD: u64 = 20_000;
 /// The kernel looks after this time for work that makes no progress, and for interrupts that were lost.
 const RECOVERY_NS: u64 = 5_000_000;
 /// The driver hears interrupts after this time at the latest.
@@ -231,10 +233,20 @@ impl World {
         self.holders.iter_mut().try_for_each(|holder| holder.look(&self.host))
     }
 
+    /// Steps on for a while: devices that hold work of theirs may take turns for as long as they hold it.
+    fn step_on(&mut self) -> Result<(), Broken> {
+        for _ in 0..STEPS_HELD {
+            if !self.step()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// All holders die. What they left undone goes with them: the bystander goes on alone, and then nothing is left of anybody.
     fn finish(&mut self) -> Result<(), Broken> {
         self.hear();
-        self.drain()?;
+        self.step_on()?;
         for holder in &mut self.holders {
             self.calls += holder.calls();
             holder.leave();

@@ -307,7 +307,8 @@ impl Filter for Watched {
                 _ => {}
             }
             self.see(FRAMES, |ledger| {
-                let Ledger { frames, contract, .. } = ledger;
+                let Ledger { frames, contract, packets, .. } = ledger;
+                contract.rest(packets.resting());
                 frames.operation(&operation, contract)
             });
         }

@@ -379,34 +379,6 @@ impl World {
         self.look_at_waits()
     }
 
-    fn take_answers(&mut self) -> Result<(), Broken> {
-        for who in 0..self.processes.len() {
-            let Some(pending) = self.processes[who].pending() else { continue };
-            let Some(result) = self.host.take_answer(pending) else { continue };
-            let (op, fence) = self.processes[who].unblock();
-            match self.waits.iter().position(|wait| wait.pending == pending) {
-                Some(at) => {
-                    let wait = self.waits.swap_remove(at);
-                    let relaxed = wait.relaxed || self.processes[who].guilty;
-                    self.wait_over(who, &wait.points, wait.any, true, relaxed, result)?;
-                }
-                None => self.processes[who].answered(op, result, fence).map_err(|place| ("answers", place))?,
-            }
-        }
-        let mut at = 0;
-        while at < self.waits.len() {
-            let answered = if self.waits[at].main { None } else { self.host.take_answer(self.waits[at].pending) };
-            let Some(result) = answered else {
-                at += 1;
-                continue;
-            };
-            let wait = self.waits.swap_remove(at);
-            let relaxed = wait.relaxed || self.processes[wait.process].guilty;
-            self.wait_over(wait.process, &wait.points, wait.any, false, relaxed, result)?;
-        }
-        Ok(())
-    }
-
     fn who_waits(&self) -> String {
         let blocked = self.processes.iter().filter(|process| process.blocked.is_some());
         blocked

@@ -2,20 +2,21 @@
 //! processes do and leave undone.
 //!
 //! # The bound
-//! A bystander's call ends when the paging ring has passed the works queued before it, the bystander's device has had its turn, and an
-//! engine has run the bystander's own buffers. The sizes of the worlds bound each of the three:
+//! A bystander's call ends when the paging ring has passed the works queued before it and the uses that these wait for, the bystander's device
+//! has had its turn, and an engine has run the bystander's own buffers. The sizes of the worlds bound each wait:
 //!
 //! | wait | at most | because |
 //! |---|---|---|
-//! | works queued before | 40 ms | others make a call each 500 ns and queue works only while the ring lets them; each moves at most the 64 MiB of video memory, twice (out and in), at 25 GB/s: 5.4 ms; at most four lists are that large |
-//! | turns of devices (decision 0015) | 40 ms | at most seven devices take turns; a turn lasts at least four times as long as the switch, and a switch moves at most the 4 MiB for which lists compete there: 0.7 ms, five times 0.34 ms and the work of the turn |
+//! | works queued before | 25 ms | others make a call each 500 ns and queue works only while the ring lets them; each moves at most the 64 MiB of video memory, twice (out and in), at 25 GB/s: 5.4 ms; at most four lists are that large |
+//! | turns of devices (decision 0015) | 80 ms | what a device has lost comes back a quantum of 20 ms later; then at most three others have theirs first |
+//! | uses that do not run (decision 0048) | 60 ms | the ring waits 20 ms until the device of a use gives way; at most three holders have such uses |
 //! | work of engines | 10 ms | a buffer has 1 KiB of commands on at most 64 MiB: 2.7 ms; VidSch gives each context its quantum |
 //! | an interrupt that the driver keeps, or loses | 10 ms | the world lets it keep interrupts for 0.2 ms; the kernel looks for lost ones after 5 ms in these worlds |
 //!
 //! Where nothing is left that could happen, a call that waits has no end at all: [`Bystander::at_rest`] says so without waiting.
 
 /// Virtual time in which each call of a bystander ends: the sum of the table.
-pub const BOUND_NS: u64 = 100_000_000;
+pub const BOUND_NS: u64 = 185_000_000;
 
 /// The call of a bystander that has not been answered.
 #[derive(Debug)]

@@ -20,6 +20,8 @@ pub struct Contract {
     devices: BTreeMap<KmdDevice, KmdProcess>,
     contexts: BTreeMap<KmdContext, KmdDevice>,
     suspended: BTreeSet<KmdContext>,
+    /// Packet contexts of which the hardware has no packet.
+    resting: BTreeSet<KmdContext>,
     /// The engine of each context, and those engines that have less power.
     nodes: BTreeMap<KmdContext, NodeId>,
     low: BTreeSet<NodeId>,
@@ -115,9 +117,14 @@ impl Contract {
         }
     }
 
+    /// The hardware has packets of all packet contexts but these.
+    pub fn rest(&mut self, contexts: impl Iterator<Item = KmdContext>) {
+        self.resting = contexts.collect();
+    }
+
     /// A context of this process that may run.
     pub fn running_context(&self, process: KmdProcess) -> Option<KmdContext> {
-        self.running_contexts(process).next()
+        self.running_contexts(process).find(|context| !self.resting.contains(context))
     }
 
     /// Contexts of this process that may run. One of a lost device does not, whose queues were all stopped.

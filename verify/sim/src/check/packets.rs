@@ -135,6 +135,12 @@ impl Packets {
         self.contexts.remove(&context);
     }
 
+    /// The contexts of which the hardware has no packet.
+    pub fn resting(&self) -> impl Iterator<Item = KmdContext> + '_ {
+        let runs = |context, node| self.nodes[&node].in_flight.iter().any(|packet| packet.context == context);
+        self.contexts.iter().filter(move |(context, known)| !runs(**context, known.node)).map(|(context, _)| *context)
+    }
+
     /// Packets of a context that came back and have not been handed over again.
     pub fn returned(&self, context: KmdContext) -> usize {
         self.contexts.get(&context).map_or(0, |known| known.returned.len())

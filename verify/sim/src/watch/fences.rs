@@ -9,6 +9,9 @@ impl NativeFencesFilter for Watched {
         create: &mut CreateNativeFence<'_>,
     ) -> Result<KmdGlobalFence, DriverStatus> {
         let fence = next.create(create)?;
+        if let Some(folds) = &self.tampering.folds {
+            folds.created(fence, create.fence);
+        }
         self.see(CONTRACT, |ledger| {
             ledger.frames.fence(fence, create.fence);
             ledger.contract.create_fence(fence)
@@ -18,6 +21,9 @@ impl NativeFencesFilter for Watched {
 
     fn destroy_native_fence(&mut self, next: &mut dyn NativeFences, fence: KmdGlobalFence) {
         self.see(CONTRACT, |ledger| ledger.contract.destroy_fence(fence));
+        if let Some(folds) = &self.tampering.folds {
+            folds.destroyed(fence);
+        }
         next.destroy(fence);
     }
 

@@ -1,9 +1,10 @@
-//! A driver that is late: it keeps its fence interrupts for a while and tells of all by the next one that it lets through, as the contract
-//! allows it (sync §3.10). Meanwhile logs run over.
+//! A driver that is late: it keeps its fence interrupts for a while and tells of all with the next one that it lets through, once for each
+//! engine, as the contract allows it (sync §3.10). Meanwhile logs run over.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ddi::{Interrupt, InterruptFlags, KmdQueue, Miniport, Notify, OsGlobalFence};
+use ddi::{Interrupt, InterruptFlags, KmdGlobalFence, KmdQueue, Miniport, Notify, OsGlobalFence};
 use miniport_filter::Filtered;
 use wddm_types::{EngineId, NodeId};
 
@@ -20,14 +21,25 @@ pub enum Names {
     None,
 }
 
+/// What an engine has signalled.
+#[derive(Default)]
+struct Signalled {
+    flags: InterruptFlags,
+    queues: Vec<KmdQueue>,
+    fences: Vec<OsGlobalFence>,
+    /// One of the interrupts named nothing: the driver could not tell.
+    unnamed: bool,
+}
+
 /// Interrupts that were not told yet.
 #[derive(Default)]
 struct Kept {
     keeps: bool,
     count: u64,
     told_of_several: u64,
-    queues: Vec<KmdQueue>,
-    fences: Vec<OsGlobalFence>,
+    engines: BTreeMap<(NodeId, EngineId), Signalled>,
+    /// The fences that the driver has made: it names no other.
+    fences: BTreeMap<KmdGlobalFence, OsGlobalFence>,
 }
 
 /// The state of a late driver that its world shares.
@@ -63,6 +75,18 @@ impl Folds {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The driver has made a fence.
+    pub(super) fn created(&self, fence: KmdGlobalFence, named: OsGlobalFence) {
+        self.kept().fences.insert(fence, named);
+    }
+
+    /// The driver has destroyed a fence: it names that no more (sync §6 B18).
+    pub(super) fn destroyed(&self, fence: KmdGlobalFence) {
+        let mut kept = self.kept();
+        let named = kept.fences.remove(&fence);
+        kept.engines.values_mut().for_each(|engine| engine.fences.retain(|fence| Some(*fence) != named));
+    }
+
     /// Hands an interrupt on, or keeps it.
     pub(super) fn hand_on(&self, interrupt: Interrupt<'_>, notify: &mut dyn Notify) {
         let Interrupt::NativeFenceSignaled { node, engine, fences, queues, flags } = interrupt else {
@@ -70,33 +94,31 @@ impl Folds {
         };
         let mut kept = self.kept();
         if self.forgets {
-            (kept.queues, kept.fences) = (Vec::new(), Vec::new());
+            kept.engines.clear();
         }
         kept.count += 1;
-        kept.queues.extend(queues);
-        kept.fences.extend(fences.unwrap_or_default());
+        let engine = kept.engines.entry((node, engine)).or_default();
+        engine.flags |= flags;
+        engine.unnamed |= queues.is_empty() && fences.is_none_or(<[_]>::is_empty);
+        engine.queues.extend(queues);
+        engine.fences.extend(fences.unwrap_or_default());
         if !kept.keeps {
-            let (mut queues, mut fences) = (std::mem::take(&mut kept.queues), std::mem::take(&mut kept.fences));
+            let engines = std::mem::take(&mut kept.engines);
             kept.told_of_several += u64::from(std::mem::take(&mut kept.count) > 1);
             drop(kept);
-            queues.dedup();
-            fences.dedup();
-            self.tell(notify, (node, engine), (&queues, &fences), flags);
+            engines.into_iter().for_each(|(engine, signalled)| self.tell(notify, engine, signalled));
         }
     }
 
-    fn tell(
-        &self,
-        notify: &mut dyn Notify,
-        (node, engine): (NodeId, EngineId),
-        (queues, fences): (&[KmdQueue], &[OsGlobalFence]),
-        flags: InterruptFlags,
-    ) {
-        let interrupt = match self.names {
-            Names::Exact => Interrupt::NativeFenceSignaled { node, engine, fences: Some(fences), queues, flags },
-            Names::None => Interrupt::NativeFenceSignaled { node, engine, fences: None, queues: &[], flags },
+    fn tell(&self, notify: &mut dyn Notify, (node, engine): (NodeId, EngineId), signalled: Signalled) {
+        let Signalled { flags, mut queues, mut fences, unnamed } = signalled;
+        queues.dedup();
+        fences.dedup();
+        let (fences, queues) = match self.names {
+            Names::Exact if !unnamed => (Some(&fences[..]), &queues[..]),
+            Names::Exact | Names::None => (None, &[][..]),
         };
-        notify.interrupt(interrupt);
+        notify.interrupt(Interrupt::NativeFenceSignaled { node, engine, fences, queues, flags });
     }
 }
 
