@@ -1,5 +1,5 @@
-//! Locks as processes ask for them (memory §6.3, §6.5): the members of `D3DKMT_LOCK`, the rules of its flags, the legacy locks that wait for
-//! the GPU, and the statuses of refusals. This part asks no other: `vidmm` decides what a lock does, and `adapter::lock` has it done.
+//! Locks as processes ask for them (memory §6.3, §6.5): the members of `D3DKMT_LOCK`, the rules of its flags, the locks that wait for the
+//! GPU, and the statuses of refusals. This part asks no other: `vidmm` decides what a lock does, and `adapter::lock` has it done.
 
 mod rule;
 mod waiting;
@@ -24,8 +24,21 @@ pub struct LockArguments<'a> {
     pub flags: LockFlags,
 }
 
-/// A legacy lock as it was asked for and checked.
-pub struct LegacyRequest {
+/// The call that asks for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockCall {
+    /// `D3DKMTLock` of a driver of the first generation.
+    Legacy,
+    /// `D3DKMTLock` of a later driver.
+    Reduced,
+    /// `D3DKMTLock2`.
+    Lock2,
+}
+
+/// A lock as it was asked for and checked.
+pub struct LockRequest {
+    /// The function.
+    pub call: LockCall,
     /// The call.
     pub token: Token,
     /// The device whose lock it is.

@@ -11,11 +11,11 @@ mod rename;
 use gpu_fence::FenceId;
 use kmt_calls::{Mapped, Refusal, Reply};
 use vidmm::{AllocationId, LegacyLock, LockError, LockPlan};
-use wddm_types::{CpuPlace, CpuRun, ProcessId};
+use wddm_types::{CpuPlace, CpuRun, FencePoint, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::effect::{Answer, Cx, Token};
-use crate::lock::from_lock;
+use crate::lock::{LockCall, LockRequest, from_lock};
 use crate::number::AllocationNumber;
 use crate::refusal::invalid;
 
@@ -33,14 +33,42 @@ impl Adapter {
             return Err(invalid(format!("Lock2 flags {flags:#x}: all bits are reserved")));
         }
         let vidmm = self.memory.allocations[number].vidmm;
-        let (mapped, wait_for) = if self.vidmm.is_marked(vidmm) {
+        let how = LegacyLock::default();
+        if self.vidmm.is_marked(vidmm) {
             // Lock2 knows no swizzled content: the old lock does, without a range.
             self.may_lock(number)?;
-            self.lock_through(cx, number, LegacyLock::default(), true)?
-        } else {
-            self.lock(cx, number, true)?
+            let (mapped, wait_for) = self.lock_through(cx, number, how, true)?;
+            return Ok(self.answer_lock(cx, token, vidmm, wait_for, Reply::Mapped(mapped)));
+        }
+        let device = self.memory.allocations[number].device;
+        let (process, call, handle) = (self.owners.process_of(device), LockCall::Lock2, RawHandle::default());
+        let request = LockRequest { call, token, device, process, number, handle, how, writes: true, discard: None };
+        self.lock_when_unused(cx, request)
+    }
+
+    /// Locks what no queued work uses that a copy of the lock would wait for; else behind those uses, so that the paging ring waits for none of
+    /// them.
+    // spec: memory §6.3, memory §10.1
+    fn lock_when_unused(&mut self, cx: &mut Cx<'_>, request: LockRequest) -> Result<Answer, Refusal> {
+        let LockRequest { call, token, number, handle, writes, .. } = request;
+        self.may_lock(number)?;
+        let used = self.uses_before_lock(cx, number);
+        if !used.is_empty() {
+            return self.lock_behind(cx, request, &used);
+        }
+        let (mapped, wait_for) = self.lock(cx, number, writes)?;
+        let reply = match call {
+            LockCall::Lock2 => Reply::Mapped(mapped),
+            LockCall::Reduced | LockCall::Legacy => Reply::Locked { allocation: handle, mapped },
         };
-        Ok(self.answer_lock(cx, token, vidmm, wait_for, Reply::Mapped(mapped)))
+        let vidmm = self.memory.allocations[number].vidmm;
+        Ok(self.answer_lock(cx, token, vidmm, wait_for, reply))
+    }
+
+    /// The uses that copies of a lock would wait for.
+    fn uses_before_lock(&self, cx: &Cx<'_>, number: AllocationNumber) -> Vec<FencePoint<FenceId>> {
+        let points = self.vidmm.lock_waits_for(self.memory.allocations[number].vidmm);
+        self.unreached(cx, self.sync.live_points(points.to_vec()))
     }
 
     /// `D3DKMTUnlock2`, answered when what the CPU wrote is where the GPU reads it.

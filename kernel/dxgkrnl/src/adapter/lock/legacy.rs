@@ -15,7 +15,7 @@ use super::rename::Renamed;
 use crate::adapter::Adapter;
 use crate::due::Waiter;
 use crate::effect::{Answer, Cx, Effect, Token};
-use crate::lock::{LegacyRequest, LockArguments, Lockable, check_flags, from_lock};
+use crate::lock::{LockArguments, LockCall, LockRequest, Lockable, check_flags, from_lock};
 use crate::number::{AllocationNumber, WaitingLockNumber};
 use crate::refusal::{invalid, refuse};
 use crate::store::ObjectNumber;
@@ -54,7 +54,8 @@ impl Adapter {
         let discard = discard.then(|| flags.contains(LockFlags::NO_EXISTING_REFERENCE));
         let (device, writes) = (self.memory.allocations[number].device, !flags.contains(LockFlags::READ_ONLY));
         let process = self.owners.process_of(device);
-        let request = LegacyRequest { token, device, process, number, handle, how, writes, discard };
+        let call = LockCall::Legacy;
+        let request = LockRequest { call, token, device, process, number, handle, how, writes, discard };
         if request.discard.is_some() {
             // spec: memory §6.5: DonotWait and IgnoreSync have no effect with Discard
             return self.lock_renamed(cx, request);
@@ -80,10 +81,10 @@ impl Adapter {
 
     /// Locks when the GPU has got past these.
     // spec: memory §6.4: an event, never a spin
-    fn lock_behind(
+    pub(super) fn lock_behind(
         &mut self,
         cx: &mut Cx<'_>,
-        request: LegacyRequest,
+        request: LockRequest,
         points: &[FencePoint<FenceId>],
     ) -> Result<Answer, Refusal> {
         let allocation = &self.memory.allocations[request.number];
@@ -99,11 +100,7 @@ impl Adapter {
         let waiting = self.memory.waiting_locks.begin(request);
         if self.begin_wait(cx, points, WaitMode::All, Waiter::Lock { waiting }) {
             let request = self.memory.waiting_locks.end(waiting);
-            return if request.discard.is_some() {
-                self.lock_renamed(cx, request)
-            } else {
-                self.lock_now(cx, &request)
-            };
+            return self.lock_after_wait(cx, request);
         }
         Ok(Answer::Later(token))
     }
@@ -111,7 +108,7 @@ impl Adapter {
     /// Locks an instance that the GPU is past. If that is refused, because the driver has no range for what may not be moved,
     /// the rename stands: the caller has given the content up, and lists may name the former instance as before.
     // spec: memory §6.5
-    fn lock_renamed(&mut self, cx: &mut Cx<'_>, request: LegacyRequest) -> Result<Answer, Refusal> {
+    fn lock_renamed(&mut self, cx: &mut Cx<'_>, request: LockRequest) -> Result<Answer, Refusal> {
         match self.rename(cx, request.number, request.discard == Some(true))? {
             Renamed::Ready => self.lock_now(cx, &request),
             Renamed::Wait(points) => self.lock_behind(cx, request, &points),
@@ -126,11 +123,8 @@ impl Adapter {
             Err(self.lost_meanwhile(request.device))
         } else if self.memory.allocations.get(request.number).is_none() {
             Err(invalid("the allocation was destroyed while its lock waited"))
-        } else if request.discard.is_some() && self.is_renamed(request.number) {
-            // The instance that the lock waited for is idle now, unless another one has taken it meanwhile.
-            self.lock_renamed(cx, request)
         } else {
-            self.lock_now(cx, &request)
+            self.lock_after_wait(cx, request)
         };
         let result = match answer {
             Ok(Answer::Later(_)) => return,
@@ -138,6 +132,17 @@ impl Adapter {
             Err(refusal) => Err(refusal),
         };
         cx.effects.push(Effect::Answer { token, result });
+    }
+
+    fn lock_after_wait(&mut self, cx: &mut Cx<'_>, request: LockRequest) -> Result<Answer, Refusal> {
+        match request.call {
+            LockCall::Reduced | LockCall::Lock2 => self.lock_when_unused(cx, request),
+            // The instance that the lock waited for is idle now, unless another one has taken it meanwhile.
+            LockCall::Legacy if request.discard.is_some() && self.is_renamed(request.number) => {
+                self.lock_renamed(cx, request)
+            }
+            LockCall::Legacy => self.lock_now(cx, &request),
+        }
     }
 
     /// Lock2 with the flags that are left.
@@ -149,16 +154,22 @@ impl Adapter {
         handle: RawHandle,
         flags: LockFlags,
     ) -> Result<Answer, Refusal> {
-        let moves = self.vidmm.lock_moves(self.memory.allocations[number].vidmm).map_err(from_lock)?;
+        let vidmm = self.memory.allocations[number].vidmm;
+        let moves = self.vidmm.lock_moves(vidmm).map_err(from_lock)?;
         if moves && flags.contains(LockFlags::DONOT_EVICT) {
             return Err(refuse(NtStatus::GRAPHICS_CANT_LOCK_MEMORY, Blame::Caller, "it had to be evicted"));
         }
-        let (mapped, wait_for) = self.lock(cx, number, !flags.contains(LockFlags::READ_ONLY))?;
-        let vidmm = self.memory.allocations[number].vidmm;
-        Ok(self.answer_lock(cx, token, vidmm, wait_for, Reply::Locked { allocation: handle, mapped }))
+        if flags.contains(LockFlags::DONOT_WAIT) && !self.uses_before_lock(cx, number).is_empty() {
+            return Err(refuse(NtStatus::GRAPHICS_ALLOCATION_BUSY, Blame::Scarcity, "the GPU still uses it"));
+        }
+        let device = self.memory.allocations[number].device;
+        let (process, writes) = (self.owners.process_of(device), !flags.contains(LockFlags::READ_ONLY));
+        let (call, how) = (LockCall::Reduced, LegacyLock::default());
+        let request = LockRequest { call, token, device, process, number, handle, how, writes, discard: None };
+        self.lock_when_unused(cx, request)
     }
 
-    fn lock_now(&mut self, cx: &mut Cx<'_>, request: &LegacyRequest) -> Result<Answer, Refusal> {
+    fn lock_now(&mut self, cx: &mut Cx<'_>, request: &LockRequest) -> Result<Answer, Refusal> {
         let (mapped, wait_for) = self.lock_through(cx, request.number, request.how, request.writes)?;
         let current = self.memory.allocations[request.number].renaming.current();
         let allocation = current.map_or(request.handle, |name| name.handle);

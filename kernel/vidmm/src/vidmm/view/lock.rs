@@ -17,7 +17,7 @@ pub(crate) mod rules;
 mod view;
 
 use ddi::{AllocationFlags, DriverModel, SegmentFlags};
-use wddm_types::{CpuRun, PAGE_BYTES, PageRun, SegmentId, SegmentSet};
+use wddm_types::{CpuRun, FencePoint, PAGE_BYTES, PageRun, SegmentId, SegmentSet};
 
 use crate::allocation::{Locks, Placement, SYSTEM_COPY};
 use crate::operation::RangeWish;
@@ -96,6 +96,15 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         // No device quiesces for a move that cannot be made.
         self.way_out(id).map(|_| true)
+    }
+
+    /// The last uses that the copies of a lock would wait for: those of content on no list, which queued work may still write.
+    // spec: memory §6.3, memory §10.1
+    pub fn lock_waits_for(&self, id: AllocationId) -> &[FencePoint<F>] {
+        let allocation = &self.allocations[id];
+        let copies = allocation.locks.count == 0
+            && (self.rule_for(id, true) == Ok(Ruling::SystemCopy) || self.lock_moves(id) == Ok(true));
+        if copies { &allocation.last_use } else { &[] }
     }
 
     /// Locks an allocation. Locks nest; the first decides, the others see the same. If content on lists has to leave, their devices quiesce
