@@ -34,6 +34,7 @@ mod rotation;
 mod scratch;
 mod spare;
 mod stillness;
+mod uses;
 mod work;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -100,6 +101,10 @@ pub struct PagingRing {
     stage: rotation::Stage,
     /// Buffers of a ring of packets that wait for their node.
     ready: VecDeque<packets::Ready>,
+    /// The uses that the work at the head waits for.
+    uses: Option<uses::UseWait>,
+    /// For so long have works waited for uses until their devices gave way.
+    gave_way_ns: u64,
     /// Windows that locked content has left because the hardware was lost.
     lost_windows: Vec<WindowPages>,
 }
@@ -143,6 +148,8 @@ impl PagingRing {
             waiting_progress: false,
             stage: rotation::Stage::None,
             ready: VecDeque::new(),
+            uses: None,
+            gave_way_ns: 0,
             lost_windows: Vec::new(),
         }
     }

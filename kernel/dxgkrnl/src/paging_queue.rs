@@ -28,7 +28,7 @@
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::{BTreeSet, VecDeque};
 
-use vidmm::StateDigest;
+use vidmm::{StateDigest, WithheldPlace};
 
 use crate::number::{DeviceNumber, FenceNumber, PagingQueueNumber, PagingWorkNumber};
 use crate::store::{ObjectNumber, Store};
@@ -49,6 +49,10 @@ struct PagingQueue {
     awaits_turn: bool,
     /// Values that the kernel signals, when their process sees what has come, with their works: oldest first.
     pending_remap_signals: VecDeque<(u64, PagingWorkNumber)>,
+    /// Values that come with the turn of the device that brings content up to a place of what the device withholds.
+    withheld: VecDeque<(u64, WithheldPlace)>,
+    /// The value that the next work completes, if it is not a new one.
+    due_value: Option<u64>,
 }
 
 /// All paging queues of an adapter.
@@ -72,6 +76,8 @@ impl PagingQueues {
             doomed: false,
             awaits_turn: false,
             pending_remap_signals: VecDeque::new(),
+            withheld: VecDeque::new(),
+            due_value: None,
         });
         let fresh = self.of_devices.entry(device).or_default().insert(number);
         debug_assert!(fresh && (-1..=1).contains(&priority), "queue {number:?} of priority {priority}");
@@ -131,6 +137,9 @@ impl PagingQueues {
     /// while a list of the queue waits for a turn, with which all of its values are signalled together.
     pub fn promise(&mut self, number: PagingQueueNumber) -> (u64, bool) {
         let queue = &mut self.known[number];
+        if let Some(due) = queue.due_value.take() {
+            return (due, true);
+        }
         queue.last_value += 1;
         (queue.last_value, !queue.awaits_turn)
     }
@@ -149,6 +158,22 @@ impl PagingQueues {
         queue.last_value
     }
 
+    /// The kernel signals no values behind works from this one on. Answers with the values.
+    #[must_use = "the values come with a later turn"]
+    pub fn take_kept(&mut self, number: PagingQueueNumber, from: PagingWorkNumber) -> BTreeMap<PagingWorkNumber, u64> {
+        let pending = &mut self.known[number].pending_remap_signals;
+        let at = pending.partition_point(|(_, work)| *work < from);
+        pending.split_off(at).into_iter().map(|(value, work)| (work, value)).collect()
+    }
+
+    /// Values that a queue has promised, rising, come with the turns of its device that bring what stands before these places.
+    // spec: memory §4.9, memory §8.6
+    pub fn withhold(&mut self, number: PagingQueueNumber, values: impl IntoIterator<Item = (u64, WithheldPlace)>) {
+        let queue = &mut self.known[number];
+        queue.withheld.extend(values);
+        queue.awaits_turn |= !queue.withheld.is_empty();
+    }
+
     /// Whether a queue waits for a turn of its device.
     pub fn awaits_turn(&self, number: PagingQueueNumber) -> bool {
         self.known[number].awaits_turn
@@ -161,15 +186,21 @@ impl PagingQueues {
         queues
     }
 
-    /// The turn of a queue's device is decided. True: the queue has waited for it, and the next work that completes a value of it completes
-    /// the last one promised, which says that everything before it is there.
+    /// The turn of a queue's device is decided; `first`: the first place of what the device withholds even so. True: the queue has waited for
+    /// the turn, and the next work that completes a value of it completes the last one promised before that place, which says that everything
+    /// before it is there.
     #[must_use = "a work is queued that completes the value"]
-    pub fn turn_decided(&mut self, number: PagingQueueNumber) -> bool {
+    pub fn turn_decided(&mut self, number: PagingQueueNumber, first: Option<WithheldPlace>) -> bool {
         let queue = &mut self.known[number];
-        let waited = std::mem::take(&mut queue.awaits_turn);
-        debug_assert!(!waited || queue.last_value > 0, "a queue that waits has promised something: {queue:?}");
-        queue.last_value -= u64::from(waited);
-        waited
+        if !queue.awaits_turn {
+            return false;
+        }
+        debug_assert!(queue.last_value > 0, "a queue that waits has promised something: {queue:?}");
+        while queue.withheld.pop_front_if(|(_, place)| first.is_none_or(|first| *place < first)).is_some() {}
+        queue.awaits_turn = first.is_some();
+        let due = queue.withheld.front().map_or(queue.last_value, |(value, _)| value - 1);
+        queue.due_value = (due > 0).then_some(due);
+        due > 0
     }
 
     /// Whether the hardware may signal a work's value itself. If not, it is noted for the kernel to do so. `shows`: behind the work the
@@ -255,6 +286,7 @@ impl PagingQueues {
         let satisfy = |number| {
             let queue = &mut self.known[number];
             queue.awaits_turn = false;
+            queue.withheld.clear();
             (queue.fence, queue.last_value)
         };
         numbers.into_iter().map(satisfy).collect()

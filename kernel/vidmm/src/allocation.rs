@@ -1,11 +1,12 @@
-//! One allocation: its description by the driver, the place of its content, its holders and pins. `check` has the rules of creation;
-//! `residency` moves content.
+//! One allocation: its description by the driver, the place of its content, its holders and pins. `check` has the rules of creation,
+//! `notices` the notices to its driver; `residency` moves content.
 
 mod aside;
 mod book;
 mod check;
 mod context;
 mod locks;
+mod notices;
 mod offer;
 
 pub(crate) use aside::Aside;
@@ -19,18 +20,17 @@ pub(crate) use offer::{Offer, Offers};
 use std::collections::BTreeSet;
 
 use ddi::{AllocationFlags, AllocationFlags2, AllocationInfo, KmdAllocation};
-use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
+use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::budget::ProcessPriority;
 use crate::budget::SegmentGroup;
 use crate::extent::{Extents, PageSet};
 use crate::foreseen::Told;
 use crate::operation::HeldRange;
-use crate::operation::Operation;
 use crate::rank::VictimEntry;
 use crate::segment::Segment;
 use crate::seldom::Seldom;
-use crate::slab::{AllocationId, DeviceId, SpaceId};
+use crate::slab::{DeviceId, SpaceId};
 use crate::unique::UniqueProtections;
 use context::ContextContent;
 
@@ -127,6 +127,8 @@ pub(crate) struct Allocation<F> {
     pub returns: bool,
     /// Destroyed by its owner at this time, and kept until its last use is over: its pages are the first to go, uncopied.
     pub doomed: Option<u64>,
+    /// No list named it when its owner destroyed it, nor did a known use go on: no queued work may use its content.
+    pub died_unused: bool,
     /// Devices whose lists name it.
     pub holders: BTreeSet<DeviceId>,
     /// The protection of the processes that list it.
@@ -157,6 +159,8 @@ pub(crate) struct Allocation<F> {
     pub displayed: Seldom<Displayed>,
     /// Serial of the last work that touched its content or backing store.
     pub last_work: u64,
+    /// Serial of the last work of a MakeResident that brings content of it.
+    pub comes_with: u64,
     /// What the planner was told of it.
     pub told: Seldom<Told>,
 }
@@ -195,6 +199,7 @@ impl<F> Allocation<F> {
             lazy_since: None,
             aside: None,
             doomed: None,
+            died_unused: false,
             returns: false,
             holders: BTreeSet::new(),
             band,
@@ -212,6 +217,7 @@ impl<F> Allocation<F> {
             special: None,
             displayed: Seldom::default(),
             last_work: 0,
+            comes_with: 0,
             told: Seldom::default(),
         }
     }
@@ -271,24 +277,6 @@ impl<F> Allocation<F> {
         if of.is_aperture() { self.accessed_physically() } else { self.contiguous() }
     }
 
-    /// The notice that it goes, if its driver wants one.
-    // spec: memory §3.4, operation 15
-    pub fn goes(&self) -> Option<Operation> {
-        let wanted = self.info.flags.contains(AllocationFlags::EXPLICIT_RESIDENCY_NOTIFICATION);
-        let address = PhysicalAddress { segment: SegmentId::SYSTEM, offset: 0 };
-        let allocation = self.named().filter(|_| wanted)?;
-        Some(Operation::NotifyResidency { allocation, address, resident: false })
-    }
-
-    /// The notice that it came to these frames, if its driver wants one. It is accessed physically: there is no part.
-    pub fn came(&self, segment: SegmentId, first: u64) -> Option<Operation> {
-        let wanted = self.info.flags.contains(AllocationFlags::EXPLICIT_RESIDENCY_NOTIFICATION);
-        debug_assert!(!wanted || self.accessed_physically(), "a notice of one place of what may lie in parts");
-        let address = PhysicalAddress { segment, offset: first * PAGE_BYTES };
-        let allocation = self.named().filter(|_| wanted)?;
-        Some(Operation::NotifyResidency { allocation, address, resident: true })
-    }
-
     /// The driver's name of it; the kernel's own has none.
     // spec: memory §3.4: hAllocation is NULL then
     pub fn named(&self) -> Option<KmdAllocation> {
@@ -299,13 +287,6 @@ impl<F> Allocation<F> {
     // spec: sync §1.5
     pub fn stores_fences(&self) -> bool {
         self.pattern.is_some()
-    }
-
-    /// The notice that the words in it are here now. Where they are first is no move.
-    // spec: memory §3.4, operation 18
-    pub fn words_moved(&self, id: AllocationId, address: PhysicalAddress) -> Option<Operation> {
-        let moved = self.stores_fences() && !self.valid.is_empty();
-        moved.then_some(Operation::NotifyFenceResidency { storage: id, address })
     }
 
     /// `hDevice` of what shows it in an aperture: none for a primary, even if a device owns it.

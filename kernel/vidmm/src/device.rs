@@ -6,7 +6,7 @@
 //!
 //! What holds between its fields, at every call (`check`, and assertions):
 //! - the line holds exactly the suspended devices, each at the tick of its suspension, so the longest waiting stands first;
-//! - only a suspended device has postponed steps, because a running device's calls take effect at once;
+//! - only a suspended device, or one that withholds content, has postponed steps, because another device's calls take effect at once;
 //! - a list names no allocation 0 times.
 //!
 //! ```text
@@ -18,6 +18,7 @@
 mod check;
 mod postponed;
 mod turn;
+mod withheld;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +30,8 @@ pub use postponed::EvictFlags;
 pub(crate) use postponed::Postponed;
 pub use turn::NextResume;
 use turn::{Holder, KnownTurn};
+use withheld::Withheld;
+pub use withheld::WithheldPlace;
 
 /// A suspension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +67,8 @@ pub(crate) struct Device<F> {
     last_uses: Vec<FencePoint<F>>,
     /// Steps that it asked for while suspended and that wait for its next turn.
     postponed: Vec<Postponed<F>>,
+    /// Content that its process has made resident, and that waits until earlier content is not in use.
+    withheld: Option<Withheld>,
 }
 
 impl<F> Device<F> {
@@ -148,12 +153,20 @@ pub(crate) struct Devices<F> {
     known_turn: Option<KnownTurn>,
     /// The process that has its turn, where processes take turns although every list fits.
     holder: Option<Holder>,
+    /// The devices that withhold content.
+    withholding: BTreeSet<DeviceId>,
 }
 
 impl<F: Copy + Eq> Devices<F> {
     /// None yet.
     pub fn new() -> Self {
-        Devices { devices: Slab::new(), line: BTreeMap::new(), known_turn: None, holder: None }
+        Devices {
+            devices: Slab::new(),
+            line: BTreeMap::new(),
+            known_turn: None,
+            holder: None,
+            withholding: BTreeSet::new(),
+        }
     }
 
     /// A device of a process begins to run, with an empty list.
@@ -171,6 +184,7 @@ impl<F: Copy + Eq> Devices<F> {
             restart_trim: false,
             last_uses: Vec::new(),
             postponed: Vec::new(),
+            withheld: None,
         })
     }
 
@@ -181,13 +195,17 @@ impl<F: Copy + Eq> Devices<F> {
             let stood = self.line.remove(&suspension.tick);
             debug_assert_eq!(stood, Some(device), "the place of {device:?} in the line is another's");
         }
+        self.forget_all_withheld(device);
         std::mem::take(&mut self.devices[device].counts)
     }
 
     /// A cleared device is gone. Answers with the space of its process and its place there.
     pub fn end(&mut self, device: DeviceId) -> (SpaceId, u64) {
         let gone = self.devices.remove(device);
-        assert!(gone.counts.is_empty() && gone.suspended.is_none(), "a device is cleared before its end");
+        assert!(
+            gone.counts.is_empty() && gone.suspended.is_none() && gone.withheld.is_none(),
+            "a device is cleared before its end"
+        );
         (gone.space, gone.nth)
     }
 

@@ -53,11 +53,13 @@ mod vidmm;
 pub use allocation::{AllocationError, OfferPriority, Origin, cut as cut_pages};
 pub use budget::{BudgetChange, ProcessPriority, ReservationError, SegmentGroup, VideoMemoryInfo};
 pub use coherency::{CoherencyTracker, Maintenance};
-pub use device::{EvictFlags, NextResume};
+pub use device::{EvictFlags, NextResume, WithheldPlace};
 pub use foresight::{Report as PlanReport, StreamReport as PlanStream};
 pub use operation::{Direction, Form, HeldRange, Operation, Part, RangeWish, WindowMap, WindowPages};
 pub use page_table::OutOfTables;
-pub use paging::{Cause, Conversion, ConversionCause, Departure, Move, MoveKind, Rotation, TableMove, Unqueued, Work};
+pub use paging::{
+    Cause, Conversion, ConversionCause, Departure, Move, MoveKind, Rotation, TableMove, Unqueued, UsedContent, Work,
+};
 pub use policy::{Eviction, Policy};
 pub use pool::{FramePool, Movable, Relocation};
 pub use segment::{BankTable, MemoryLayout, MemoryTotals, Segment, SegmentDescription, SegmentError};

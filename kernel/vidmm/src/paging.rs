@@ -10,6 +10,7 @@ mod unqueued;
 use ddi::KmdAllocation;
 use wddm_types::{CpuRun, FencePoint, PageRun, SegmentId};
 
+use crate::extent::Extent;
 use crate::operation::HeldRange;
 use crate::operation::WindowPages;
 pub(crate) use crate::operation::{Direction, Operation};
@@ -42,6 +43,8 @@ pub struct Work<F> {
     pub idle_spaces: Vec<SpaceId>,
     /// To be reached before the first operation starts.
     pub after: Vec<FencePoint<F>>,
+    /// Content that leaves its place and is in use until points of `after`, or of an earlier work.
+    pub used: Vec<UsedContent<F>>,
     /// System pages that the CPU fills with the clear pattern before the work is queued: they have no content yet, and the GPU is about to
     /// see them (memory §3.3: FILL never goes to an aperture).
     pub clear: Vec<PageRun>,
@@ -93,6 +96,26 @@ pub struct Rotation {
     /// The CPU sees, and writes, the backing store itself all along: `runs` are those that it saw before. The copies out must not overwrite
     /// the bytes that it has written there since the lock.
     pub writes_backing: bool,
+}
+
+/// Content that a work takes from its place while queued work uses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsedContent<F> {
+    /// The allocation that it is of.
+    pub allocation: AllocationId,
+    /// The uses end here; empty: an earlier work that takes other pages of the allocation waits for them.
+    pub until: Vec<FencePoint<F>>,
+    /// The pages whose content the work drops, in their frames of a memory segment: only the use needs it, for its owner has destroyed it.
+    pub(crate) dropped: Vec<(SegmentId, Extent)>,
+    /// The work needs the content as the use leaves it, such as for a lock: the use ends first, however long it takes.
+    pub ends_first: bool,
+}
+
+impl<F> UsedContent<F> {
+    /// Whether the work drops content that the use needs.
+    pub fn drops_content(&self) -> bool {
+        !self.dropped.is_empty()
+    }
 }
 
 /// How content moved.

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use wddm_types::NodeId;
+use wddm_types::{FencePoint, NodeId};
 
 use crate::lifecycle::{Event, QueueState};
 use crate::packet::{Packet, QueueKind, SoftwareTurn, Step, SubmitError};
@@ -71,6 +71,14 @@ impl<P, F> Queue<P, F> {
         self.may_submit(1, packets_max)?;
         self.packets.push_back(packet);
         Ok(())
+    }
+
+    pub(crate) fn wait_no_more(&mut self, over: impl Fn(&FencePoint<F>) -> bool) {
+        let waits = self.packets.iter_mut().filter_map(|packet| match packet {
+            Packet::Wait(points) => Some(points),
+            _ => None,
+        });
+        waits.for_each(|points| points.retain(|point| !over(point)));
     }
 
     pub(crate) fn next(&mut self) -> Option<Step<P, F>> {

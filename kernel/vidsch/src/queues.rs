@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wddm_types::NodeId;
+use wddm_types::{FencePoint, NodeId};
 
 use crate::lifecycle::{Event, QueueState};
 use crate::packet::{Packet, QueueKind, Step, SubmitError};
@@ -137,6 +137,11 @@ impl<P, F: Copy + Ord> Queues<P, F> {
     /// If the queue does not wait.
     pub fn waited(&mut self, queue: QueueId) {
         self.change(queue, |queue| queue.happens(Event::Waited));
+    }
+
+    /// The waits that stand in this queue wait no more for these points. The wait that [`next`](Self::next) has handed out is the caller's.
+    pub fn wait_no_more(&mut self, queue: QueueId, over: impl Fn(&FencePoint<F>) -> bool) {
+        self.change(queue, |queue| queue.wait_no_more(over));
     }
 
     /// The oldest `works` works in flight have finished on the engine.

@@ -52,10 +52,23 @@ impl Adapter {
     // spec: memory §4.9
     pub(super) fn keep_promises(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         let process = self.owners.process_of(device);
+        let first = self.vidmm.withheld_places(self.owners.vidmm_of(device)).map(|[first, _]| first);
         for queue in self.memory.paging_queues.by_priority(device) {
-            if self.memory.paging_queues.turn_decided(queue) {
+            if self.memory.paging_queues.turn_decided(queue, first) {
                 self.queue_work(cx, process, Some(queue), None, Vec::new());
             }
+        }
+    }
+
+    /// A device withholds content: its paging queues come no further before the turn that brings this content.
+    // spec: memory §4.9, memory §8.6
+    pub(super) fn withhold_values(&mut self, device: DeviceNumber) {
+        let queues: Vec<PagingQueueNumber> = self.memory.paging_queues.of_device(device).collect();
+        let Some(first) = self.memory.ring.first_held() else { return };
+        for queue in queues {
+            let kept = self.memory.paging_queues.take_kept(queue, first);
+            let values = self.memory.ring.complete_no_more(queue, &kept);
+            self.memory.paging_queues.withhold(queue, values);
         }
     }
 

@@ -87,7 +87,7 @@ impl Adapter {
         self.owners.process_comes(process, ProcessFacts { space, kmd }, Terms::default().class);
         self.sync.process_comes(process);
         self.tally.begin(process);
-        self.queue_operations(cx, tables);
+        self.queue_operations(cx, process, tables);
         for (va, size_bytes) in reserved {
             cx.emit(self.index, Event::GpuVaReserved { process: process.0, va: va.0, size_bytes });
         }

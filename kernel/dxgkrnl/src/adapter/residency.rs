@@ -57,6 +57,10 @@ impl Adapter {
             Ok(work) => {
                 let paging_fence_value = match locked {
                     Some(locked) => self.held_up_value(cx, paging_queue, locked, work),
+                    None if self.vidmm.withholds(owner) => {
+                        self.queue_any(cx, process, work);
+                        self.withheld_value(paging_queue)
+                    }
                     None => self.paging_value_of(cx, process, paging_queue, work),
                 };
                 cx.emit(self.index, Event::MakeResident { device: device.raw(), count, paging_fence_value });
@@ -249,6 +253,16 @@ impl Adapter {
         let allocation = self.memory.allocations.told_as(locked);
         cx.emit(self.index, Event::MakeResidentHeld { device: device.raw(), allocation, paging_fence_value });
         paging_fence_value
+    }
+
+    /// The value of a MakeResident whose content the device withholds.
+    // spec: memory §4.9, memory §8.6
+    fn withheld_value(&mut self, paging_queue: PagingQueueNumber) -> u64 {
+        let device = self.memory.paging_queues.device_of(paging_queue);
+        let places = self.vidmm.withheld_places(self.owners.vidmm_of(device));
+        let value = self.memory.paging_queues.promise_with_turn(paging_queue);
+        self.memory.paging_queues.withhold(paging_queue, places.map(|[_, last]| (value, last)));
+        value
     }
 
     /// Queues work for a paging queue, if there is any; the value that says that everything so far is there, 0 for now.

@@ -80,11 +80,7 @@ impl Adapter {
         while self.may_pump() {
             match self.vidsch.queues.next(vidsch) {
                 Some(Step::Wait(points)) => {
-                    let points = self.sync.live_points(points);
-                    if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, Waiter::Ring(RingWait::Packet))
-                    {
-                        self.vidsch.queues.waited(vidsch);
-                    }
+                    self.wait_for_uses(cx, vidsch, points);
                 }
                 Some(Step::Start(Payload::Paging(number))) => {
                     self.memory.ring.work_starts(number);
@@ -125,8 +121,19 @@ impl Adapter {
         self.watch_progress(cx);
     }
 
+    /// The work at the head begins when these uses are over.
+    pub(super) fn wait_for_uses(&mut self, cx: &mut Cx<'_>, vidsch: QueueId, points: Vec<FencePoint<FenceId>>) {
+        let points = self.sync.live_points(points);
+        if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, Waiter::Ring(RingWait::Packet)) {
+            return self.vidsch.queues.waited(vidsch);
+        }
+        let users = points.iter().filter_map(|point| self.device_of_use(point));
+        let users = users.map(|device| self.owners.process_of(device)).collect();
+        self.memory.ring.waits_for_uses(cx.now_ns, points, users);
+    }
+
     /// Devices must quiesce before the work at the head: the ring's queue gives nothing out until they have.
-    fn wait_for_suspensions(&mut self, cx: &mut Cx<'_>, vidsch: QueueId, points: &[FencePoint<FenceId>]) {
+    pub(super) fn wait_for_suspensions(&mut self, cx: &mut Cx<'_>, vidsch: QueueId, points: &[FencePoint<FenceId>]) {
         let waiter = Waiter::Ring(RingWait::Suspension);
         if !points.is_empty() && !self.begin_wait(cx, points, WaitMode::All, waiter) {
             self.vidsch.queues.suspend(vidsch);
@@ -137,7 +144,10 @@ impl Adapter {
     pub(super) fn ring_released(&mut self, cx: &mut Cx<'_>, wait: RingWait) {
         let queue = self.memory.ring.queue_id().expect("a ring that waits was started");
         match wait {
-            RingWait::Packet => self.vidsch.queues.waited(queue),
+            RingWait::Packet => {
+                self.memory.ring.uses_over();
+                self.vidsch.queues.waited(queue);
+            }
             RingWait::Suspension => self.vidsch.queues.resume(queue),
             RingWait::Progress => self.memory.ring.is_watched(false),
         }

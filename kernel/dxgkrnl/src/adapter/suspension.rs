@@ -10,17 +10,19 @@ use std::collections::BTreeSet;
 use ddi::{DriverStatus, OsContext, SuspendStatus};
 use events::Event;
 use gpu_fence::FenceId;
-use vidsch::{NeverAsked, Suspend, SuspendReasons, SuspensionNumber};
+use vidmm::{AllocationId, UsedContent};
+use vidsch::{NeverAsked, QueueId, QueueState, Suspend, SuspendReasons, SuspensionNumber};
 use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::breach::Breach;
 use crate::due::{DriverRefusal, RefusedWork, Verdict};
 use crate::effect::Cx;
-use crate::number::{ContextNumber, DeviceNumber};
+use crate::number::{ContextNumber, DeviceNumber, PagingWorkNumber};
 use crate::queue::Context;
 use crate::scheduling::{Leaving, Suspendable};
 use crate::store::ObjectNumber;
+use crate::sync::WaitsOf;
 
 impl Adapter {
     /// Whether a device is kept off the hardware: it executes nothing, or is asked to leave.
@@ -181,5 +183,107 @@ impl Adapter {
         if let Some(point) = self.vidsch.suspensions.take_reached() {
             self.signal_fence(cx, self.sync.number_of(point.fence), point.value);
         }
+    }
+}
+
+/// Devices that give way: the ring has waited for their uses for as long as it may, and works of other processes stand behind. A use may stand
+/// behind a fence that its own client alone signals, and no work of another process waits for that client.
+impl Adapter {
+    /// When devices give way whose uses hold the ring; `None`: none does.
+    pub(super) fn gives_way_ns(&self) -> Option<u64> {
+        let processes = self.owners.processes().filter(|(process, _)| *process != ProcessId::SYSTEM);
+        self.memory.ring.gives_way_ns(processes.take(2).count() < 2)
+    }
+
+    /// Has the devices give way whose uses hold the ring, if it is time.
+    // spec: memory §8.6, memory §10.1
+    pub(super) fn clear_the_way(&mut self, cx: &mut Cx<'_>) {
+        let Some(vidsch) = self.memory.ring.queue_id() else { return };
+        let due = self.gives_way_ns().is_some_and(|at| at <= cx.now_ns);
+        if !due || self.vidsch.queues.state(vidsch) != QueueState::Waiting {
+            return;
+        }
+        let points = self.sync.live_points(self.memory.ring.uses().to_vec());
+        let points = self.unreached(cx, points);
+        let ran_ns = self.running_ns_of(cx, &points);
+        if self.memory.ring.uses_run(cx.now_ns, ran_ns) {
+            return;
+        }
+        let devices: BTreeSet<DeviceNumber> = points.iter().filter_map(|point| self.device_of_use(point)).collect();
+        let mut quiet = Vec::new();
+        let mut gone = BTreeSet::new();
+        for device in devices {
+            if self.give_way(cx, vidsch, device) {
+                gone.insert(device);
+                quiet.extend(self.suspend_device(cx, device, SuspendReasons::RESIDENCY));
+            }
+        }
+        if gone.is_empty() {
+            return self.memory.ring.way_refused();
+        }
+        let left = points.into_iter().filter(|point| self.device_of_use(point).is_none_or(|of| !gone.contains(&of)));
+        let left: Vec<FencePoint<FenceId>> = left.collect();
+        self.end_idle_waits(cx, WaitsOf::Ring);
+        self.memory.ring.is_watched(false);
+        self.memory.ring.way_given(cx.now_ns);
+        self.wait_for_uses(cx, vidsch, left);
+        self.wait_for_suspensions(cx, vidsch, &quiet);
+        self.pump_paging(cx);
+    }
+
+    /// Takes a device's uses out of the ring's way: the memory manager lets it stand in line, and gives its content back with its turn. False:
+    /// it cannot.
+    fn give_way(&mut self, cx: &mut Cx<'_>, vidsch: QueueId, device: DeviceNumber) -> bool {
+        let Ok(points) = self.queued_work(cx, device) else { return false };
+        let reached = |point: &FencePoint<FenceId>| {
+            (point.fence, self.sync.current_value(cx.memory, self.sync.number_of(point.fence)))
+        };
+        let reached: Vec<(FenceId, u64)> = points.iter().map(reached).collect();
+        let is_of = |point: &FencePoint<FenceId>| {
+            reached.iter().any(|(fence, value)| *fence == point.fence && *value < point.value)
+        };
+        let used = self.memory.ring.used_content().into_iter().filter(|(_, used)| used.until.iter().any(is_of));
+        let used: Vec<(u64, &UsedContent<FenceId>)> = used.collect();
+        let saved: BTreeSet<AllocationId> = used.iter().map(|(_, used)| used.allocation).collect();
+        let owner = self.owners.vidmm_of(device);
+        if !self.vidmm.give_way(owner, is_of, &used) {
+            return false;
+        }
+        if self.vidmm.withholds(owner) {
+            self.withhold_values(device);
+        }
+        let drops = self.memory.ring.used_content().into_iter().filter(|(_, used)| used.drops_content());
+        let dropped: BTreeSet<AllocationId> = drops.map(|(_, used)| used.allocation).collect();
+        for &id in saved.intersection(&dropped) {
+            let _ = self.backing_used(cx, id);
+        }
+        let vidmm = &mut self.vidmm;
+        self.memory.ring.save_first(is_of, |used| vidmm.rescue(used));
+        self.vidsch.queues.wait_no_more(vidsch, is_of);
+        // A turn that is on its way behind these works would let it run without its content.
+        let next = PagingWorkNumber::from_raw(self.memory.ring.queued() + 1);
+        self.cancel_resume(device, next);
+        true
+    }
+
+    /// How long the hardware has run the work that ends with these points. It grows while a packet context has its node.
+    fn running_ns_of(&mut self, cx: &Cx<'_>, points: &[FencePoint<FenceId>]) -> u64 {
+        let of: Vec<_> = points.iter().filter_map(|point| self.sync.number_if_there(point.fence)).collect();
+        let queues = self.queues.iter().filter(|(_, queue)| of.contains(&queue.progress));
+        let queues: Vec<_> = queues.map(|(_, queue)| queue.kmd).collect();
+        let counted = queues.into_iter().filter_map(|queue| self.hardware_count(cx, queue)).sum::<u64>();
+        let contexts = self.packets.contexts().filter(|(_, known)| of.contains(&known.progress));
+        let runs = |node, context| self.vidsch.nodes.holder(node) == Some(context);
+        let running = contexts.filter(|(context, known)| runs(known.node, *context)).count() as u64;
+        counted + running * cx.now_ns
+    }
+
+    /// The device whose queued work ends with a point; `None`: the kernel's own, or it has gone.
+    pub(super) fn device_of_use(&self, point: &FencePoint<FenceId>) -> Option<DeviceNumber> {
+        let fence = self.sync.number_if_there(point.fence)?;
+        let queue = self.queues.iter().find(|(_, queue)| queue.progress == fence);
+        let of_queue = queue.map(|(_, queue)| self.queues[queue.context].device);
+        let packets = || self.packets.contexts().find(|(_, known)| known.progress == fence);
+        of_queue.or_else(|| packets().map(|(_, known)| known.device))
     }
 }

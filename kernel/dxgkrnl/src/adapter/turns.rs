@@ -47,7 +47,8 @@ impl Adapter {
             return group;
         }
         let (timeouts, packets) = (self.vidsch.timeouts.deadline_ns(), self.vidsch.nodes.deadline_ns());
-        [self.memory.turns.deadline_ns(), timeouts, packets, group].into_iter().flatten().min()
+        let gives_way = self.gives_way_ns();
+        [self.memory.turns.deadline_ns(), gives_way, timeouts, packets, group].into_iter().flatten().min()
     }
 
     /// Time has come for what is done by the clock.
@@ -55,6 +56,7 @@ impl Adapter {
         if self.life.is_awake() {
             self.memory.turns.time_has_passed();
             self.ask_for_trims(cx);
+            self.clear_the_way(cx);
             self.look_for_hangs(cx);
         }
     }
@@ -67,6 +69,7 @@ impl Adapter {
         if self.memory.turns.begin() {
             self.vidmm.forget_turn();
         }
+        self.list_withheld(cx);
         // The next turn is decided when the last one has begun: else the decisions would run away from the hardware.
         while self.vidmm.any_suspended() && !self.memory.ring.turn_outstanding() {
             self.note_idle_devices(cx);
@@ -92,6 +95,21 @@ impl Adapter {
         self.memory.turns.arm_trims(cx.now_ns, trims);
         self.work_ahead(cx);
         self.promote(cx);
+    }
+
+    /// Devices that withhold content list it again when their earlier work uses no other any more.
+    // spec: memory §8.6
+    fn list_withheld(&mut self, cx: &mut Cx<'_>) {
+        for device in self.vidmm.withholding() {
+            self.settle_postponed(cx, device);
+            if let Some(work) = self.vidmm.list_withheld(device) {
+                self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
+            }
+            if self.vidmm.withholds(device) {
+                // No interrupt says when the device's work has got that far.
+                self.memory.turns.decide_later(cx.now_ns);
+            }
+        }
     }
 
     /// Gives the copy engine what can be done ahead of need (memory §8.3). What an idle ring may do waits until it is idle. What the planner wants
@@ -172,7 +190,7 @@ impl Adapter {
             let idle = self.has_nothing_to_run(cx, number);
             changed |= idle;
             self.vidmm.set_device_idle(vidmm, idle);
-            if self.vidmm.is_suspended(vidmm) {
+            if self.vidmm.is_suspended(vidmm) || self.vidmm.withholds(vidmm) {
                 self.settle_postponed(cx, vidmm);
             }
         }
@@ -205,7 +223,7 @@ impl Adapter {
     /// A device's content is back: it runs, at least for so long that bringing it back was worth it.
     pub(super) fn begin_turn(&mut self, cx: &mut Cx<'_>, number: DeviceNumber, decided_ns: u64) {
         if let Some(facts) = self.owners.facts_of(number) {
-            let switch_ns = cx.now_ns.saturating_sub(decided_ns);
+            let switch_ns = self.memory.ring.working_ns(cx.now_ns).saturating_sub(decided_ns);
             self.vidmm.turn_began(facts.vidmm, cx.now_ns, switch_ns);
         }
         self.resume_device(cx, number, SuspendReasons::RESIDENCY);
@@ -221,7 +239,7 @@ impl Adapter {
         self.packets_turn_decided(number);
         self.queue_any(cx, process, work);
         self.keep_promises(cx, number);
-        self.defer_resume(number, cx.now_ns);
+        self.defer_resume(number, self.memory.ring.working_ns(cx.now_ns));
     }
 
     /// Sends periodic trims and trims to the budget to the registrations of devices.

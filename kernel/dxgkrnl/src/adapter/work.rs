@@ -107,7 +107,7 @@ impl Adapter {
         let storages: Vec<_> = work.operations.iter().filter_map(moved_storage).collect();
         let quiesced = relocation.devices.clone();
         let (serial, operations) = (work.serial, work.operations.into());
-        let new = NewWork { serial, operations, completes, destroys, turns, relocation };
+        let new = NewWork { serial, operations, completes, destroys, turns, relocation, used: work.used, process };
         self.memory.ring.hold(number, new, self.owners.space_of(ProcessId::SYSTEM));
         for allocation in written_back {
             self.defer_maintenance(allocation);
@@ -211,10 +211,10 @@ impl Adapter {
         }
     }
 
-    /// Queues operations of the kernel's own, such as the tables of a new address space.
-    pub(super) fn queue_operations(&mut self, cx: &mut Cx<'_>, operations: Vec<Operation>) {
+    /// Queues operations of the kernel's own for a process, such as the tables of its address space.
+    pub(super) fn queue_operations(&mut self, cx: &mut Cx<'_>, process: ProcessId, operations: Vec<Operation>) {
         if !operations.is_empty() {
-            self.queue_work(cx, ProcessId::SYSTEM, None, Some(Work { operations, ..empty_work() }), Vec::new());
+            self.queue_work(cx, process, None, Some(Work { operations, ..empty_work() }), Vec::new());
         }
     }
 

@@ -34,7 +34,7 @@ pub enum Deferred {
     /// A process does not reach a fence any more that others have.
     UnreachedFence(FenceNumber),
     PagingQueue(PagingQueueNumber),
-    /// A device whose turn begins, and when that was decided.
+    /// A device whose turn begins, and when that was decided, in the time that works take ([`PagingRing::working_ns`](super::PagingRing::working_ns)).
     Resume(DeviceNumber, u64),
     Section(SectionNumber),
     /// The system copy of an allocation is up to date.

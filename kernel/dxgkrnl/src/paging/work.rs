@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 
-use vidmm::{Operation, SpaceId};
-use wddm_types::{GpuVa, Pages};
+use gpu_fence::FenceId;
+use vidmm::{Operation, SpaceId, UsedContent};
+use wddm_types::{GpuVa, Pages, ProcessId};
 
 use crate::allocations::Gone;
 use crate::number::{PagingQueueNumber, PagingWorkNumber};
@@ -38,6 +39,10 @@ pub struct NewWork {
     pub turns: Vec<MediumChange>,
     /// Its moves within segments, and the devices that quiesce for them.
     pub relocation: Relocation,
+    /// Content that it takes behind uses.
+    pub used: Vec<UsedContent<FenceId>>,
+    /// The process that caused it.
+    pub process: ProcessId,
 }
 
 /// A work that is not built to its end.
@@ -58,6 +63,10 @@ pub struct QueuedWork {
     pub turns: Vec<MediumChange>,
     /// Its moves within segments, and the devices that quiesce for them.
     pub relocation: Relocation,
+    /// Content that it takes behind uses.
+    pub used: Vec<UsedContent<FenceId>>,
+    /// The process that caused it.
+    pub process: ProcessId,
 }
 
 impl PagingRing {
@@ -102,7 +111,7 @@ impl PagingRing {
         if work.operations.iter().any(|operation| writes_entries(operation, paging)) {
             self.entry_works.insert(number);
         }
-        let NewWork { serial, operations, completes, destroys, turns, relocation } = work;
+        let NewWork { serial, operations, completes, destroys, turns, relocation, used, process } = work;
         let progress = Progress::default();
         self.held.push_back(QueuedWork {
             number,
@@ -113,6 +122,8 @@ impl PagingRing {
             destroys,
             turns,
             relocation,
+            used,
+            process,
         });
     }
 

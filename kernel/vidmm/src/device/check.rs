@@ -20,8 +20,14 @@ impl<F: Copy + Eq + Debug> Devices<F> {
             if known.suspended.is_some() != in_line {
                 return Err(format!("{device:?} waits outside the line"));
             }
-            if !in_line && !known.postponed.is_empty() {
+            if !in_line && known.withheld.is_none() && !known.postponed.is_empty() {
                 return Err(format!("{device:?} runs with postponed work"));
+            }
+            if known.withheld.is_some() != self.withholds(device) {
+                return Err(format!("{device:?} withholds {:?}, and is not found so", known.withheld));
+            }
+            if let Some(id) = self.withheld_by(device).find(|id| self.times_withheld(device, *id) == 0) {
+                return Err(format!("{device:?} withholds {id:?} 0 times"));
             }
             if let Some((id, _)) = known.counts.iter().find(|(_, count)| **count == 0) {
                 return Err(format!("{device:?} lists {id:?} 0 times"));
@@ -50,7 +56,7 @@ impl<F: Copy + Eq + Debug> Devices<F> {
     pub(crate) fn state(&self) -> (impl Iterator<Item = (DeviceId, impl Debug + '_)>, impl Debug + '_) {
         let devices = self.iter().map(|(id, device)| {
             let lists = (device.space, &device.counts, &device.owned, device.suspended, device.turn_pages);
-            (id, (lists, &device.last_uses, &device.postponed))
+            (id, (lists, &device.last_uses, &device.postponed, &device.withheld))
         });
         (devices, (&self.line, &self.holder))
     }

@@ -45,20 +45,21 @@ impl<F> Postponed<F> {
 }
 
 impl<F: Copy + Eq> Devices<F> {
-    /// A suspended device's step waits for its turn.
+    /// A step waits for the turn of its device, or for what the device withholds. A destruction stays the last step of its allocation.
     pub fn postpone(&mut self, device: DeviceId, step: Postponed<F>) {
-        assert!(self[device].is_suspended(), "what a running device asks for is done at once");
-        self.devices[device].postponed.push(step);
+        assert!(
+            self[device].is_suspended() || self.withholds(device),
+            "what a running device asks for is done at once"
+        );
+        let steps = &mut self.devices[device].postponed;
+        let id = step.allocation();
+        let ends = steps.iter().position(|known| matches!(known, Postponed::Doom { id: of, .. } if *of == id));
+        steps.insert(ends.unwrap_or(steps.len()), step);
     }
 
     /// How many steps wait.
     pub fn postponed(&self, device: DeviceId) -> usize {
         self[device].postponed.len()
-    }
-
-    /// Takes all steps, to be done.
-    pub fn take_postponed(&mut self, device: DeviceId) -> Vec<Postponed<F>> {
-        std::mem::take(&mut self.devices[device].postponed)
     }
 
     /// Takes the steps whose last uses are over, to be done. A step waits for earlier ones of its allocation, and for none of another.
@@ -75,17 +76,30 @@ impl<F: Copy + Eq> Devices<F> {
             }
             over
         };
-        let (over, later) = self.take_postponed(device).into_iter().partition(is_over);
+        let (over, later) = std::mem::take(&mut self.devices[device].postponed).into_iter().partition(is_over);
         self.devices[device].postponed = later;
         over
     }
 
-    /// How often a list names an allocation, with the evicts that wait.
-    pub fn count(&self, device: DeviceId, allocation: AllocationId) -> u64 {
-        let known = &self[device];
+    /// How often a list names an allocation that no evict which waits takes off.
+    pub fn stays_listed(&self, device: DeviceId, allocation: AllocationId) -> u64 {
+        self[device].times_listed(allocation).saturating_sub(self.evicts_waiting(device, allocation))
+    }
+
+    /// Whether a list that names an allocation once more names it more often than evicts wait.
+    pub fn stays_if_listed(&self, device: DeviceId, allocation: AllocationId) -> bool {
+        self[device].times_listed(allocation) >= self.evicts_waiting(device, allocation)
+    }
+
+    fn evicts_waiting(&self, device: DeviceId, allocation: AllocationId) -> u64 {
         let evicted = |step: &&Postponed<F>| matches!(step, Postponed::Evict { id, .. } if *id == allocation);
-        let postponed = known.postponed.iter().filter(evicted).count() as u64;
-        let listed = known.times_listed(allocation);
+        self[device].postponed.iter().filter(evicted).count() as u64
+    }
+
+    /// How often a device's process has made an allocation resident, without the evicts that wait.
+    pub fn count(&self, device: DeviceId, allocation: AllocationId) -> u64 {
+        let postponed = self.evicts_waiting(device, allocation);
+        let listed = self[device].times_listed(allocation) + self.times_withheld(device, allocation);
         debug_assert!(
             postponed <= listed,
             "{postponed} evicts of {allocation:?} wait, and it is listed {listed} times"
@@ -95,14 +109,14 @@ impl<F: Copy + Eq> Devices<F> {
 
     /// Nothing that waits concerns an allocation any more: it ends.
     pub fn forget_postponed(&mut self, id: AllocationId) {
-        for device in self.line.values() {
+        for device in self.line.values().chain(&self.withholding) {
             self.devices[*device].postponed.retain(|step| step.allocation() != id);
         }
     }
 
     /// An offer that waits is taken back.
     pub fn forget_postponed_offer(&mut self, id: AllocationId) {
-        for device in self.line.values() {
+        for device in self.line.values().chain(&self.withholding) {
             let is_it = |step: &Postponed<F>| matches!(step, Postponed::Offer { id: of, .. } if *of == id);
             self.devices[*device].postponed.retain(|step| !is_it(step));
         }

@@ -7,6 +7,7 @@ use ddi::KmdAllocation;
 use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
 use super::{Cause, Conversion, Departure, Move, MoveKind, MoveStep, Operation, Rotation, TableMove, Unqueued, Work};
+use super::{UsedContent, merge_points};
 use crate::operation::HeldRange;
 use crate::operation::WindowPages;
 use crate::slab::{AllocationId, DeviceId, SpaceId};
@@ -26,6 +27,8 @@ pub(crate) struct Batch<F> {
     /// Roots that become longer or shorter, before anything else.
     pub roots: Vec<Operation>,
     pub after: Vec<FencePoint<F>>,
+    /// Content that leaves behind uses.
+    pub used: Vec<UsedContent<F>>,
     pub clear: Vec<PageRun>,
     /// Operations whose order is settled.
     pub settled: Vec<Operation>,
@@ -112,6 +115,7 @@ impl<F: Copy + Eq> Batch<F> {
             ahead: Vec::new(),
             roots: Vec::new(),
             after: Vec::new(),
+            used: Vec::new(),
             clear: Vec::new(),
             settled: Vec::new(),
             leaving: Vec::new(),
@@ -137,6 +141,12 @@ impl<F: Copy + Eq> Batch<F> {
             copied_locked: BTreeSet::new(),
             rotations: Vec::new(),
         }
+    }
+
+    /// Content is taken from its place behind these uses.
+    pub fn takes_used(&mut self, used: UsedContent<F>) {
+        merge_points(&mut self.after, &used.until);
+        self.used.extend((!used.until.is_empty() || used.drops_content()).then_some(used));
     }
 
     /// The operations on entries that become valid, or invalid.
@@ -340,6 +350,7 @@ impl<F: Copy + Eq> Batch<F> {
             quiesced: self.quiesced,
             idle_spaces: self.idle_spaces.into_iter().collect(),
             after: self.after,
+            used: self.used,
             clear: self.clear,
             operations: self.settled,
             moves: self.moves,

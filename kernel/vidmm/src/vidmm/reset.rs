@@ -52,6 +52,7 @@ impl<F: Copy + Eq> VidMm<F> {
             quiesced: Vec::new(),
             idle_spaces: Vec::new(),
             after: Vec::new(),
+            used: Vec::new(),
             clear: Vec::new(),
             departures: Vec::new(),
             operations,

@@ -56,4 +56,5 @@ mod tiles;
 mod trimming;
 mod turns;
 mod walk;
+mod way;
 mod world;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use d3dkmt::{DestroyFlags, EvictFlags, Fence, FenceFlags, MakeResidentFlags, NativeFenceRequest, Residency};
 use dxgk_host::{Host, HostConfig, ProcessLink, Profile};
 use events::{Cause, Move};
+use kmt_calls::{Call, LockCall, Reply};
 use kmt_link::Link;
+use softgpu_spec::private_data::{AllocationRequest, Details, Kind};
 use softgpu_umd::{Gpu, Lane, Stage, Surface, SurfaceKind};
 use wddm_types::NodeId;
 
@@ -231,4 +233,154 @@ fn what_stands_aside_goes_with_its_process() {
         world.bystander_goes_on();
         world.host.check_invariants().expect("nothing is left of it");
     });
+}
+
+/// How a holder gives up what its waiting work uses.
+#[derive(Clone, Copy, Debug)]
+enum GivesUp {
+    Evicts,
+    Destroys,
+}
+
+/// Another process needs the room of content that waiting work uses: the holder's device gives way, and its work finds the content as it was.
+#[test]
+fn a_device_gives_way_whose_waiting_work_uses_what_another_process_needs_the_room_of() {
+    // spec: memory §8.6, memory §10.1
+    // Buffers of the first generation name what they use, and keep it on the list.
+    let queues = QUEUES.into_iter().filter(|(profile, _)| *profile != "wddm1-banks");
+    for ((profile, stage), how) in queues.flat_map(|queue| [GivesUp::Evicts, GivesUp::Destroys].map(|how| (queue, how)))
+    {
+        eprintln!("{profile}, {stage:?}, {how:?}");
+        let (host, _) = host_of(profile);
+        let mut holder = player(&host, stage);
+        let used = holder.pinned(SurfaceKind::Local, USED);
+        let (read, report) = (holder.pinned(SurfaceKind::System, USED), holder.pinned(SurfaceKind::System, 4096));
+        holder.lane.pattern(&used, 5);
+        let value = holder.lane.submit(&holder.gpu, None).expect("a submission");
+        holder.lane.wait(&holder.gpu, value).expect("it completes");
+        let go = holder.fence();
+        holder.lane.wait_on_gpu(&holder.gpu, None, &go, 1).expect("a wait");
+        holder.lane.copy(&used, 0, &read, 0, USED);
+        let last = holder.lane.submit(&holder.gpu, None).expect("a submission");
+        match how {
+            GivesUp::Evicts => holder.evict(&used, EvictFlags::empty()),
+            GivesUp::Destroys => used.allocation().destroy(DestroyFlags::empty()).expect("it is there"),
+        }
+        let mut other = player(&host, stage);
+        let began = other.link.now_ns();
+        let theirs = other.pinned(SurfaceKind::Local, 3 * MIB);
+        assert!(other.link.now_ns() - began <= BOUND_NS, "{} ns", other.link.now_ns() - began);
+        let value = other.writes(&theirs, None);
+        other.lane.wait(&other.gpu, value).expect("it completes");
+        host.check_invariants().expect("each hold has its end");
+        holder.gpu.device().signal(&go, 1).expect("the work goes on");
+        holder.lane.wait(&holder.gpu, last).expect("it has its turn");
+        holder.lane.check(&read, 5, &report, 1);
+        let value = holder.lane.submit(&holder.gpu, None).expect("a submission");
+        holder.lane.wait(&holder.gpu, value).expect("it completes");
+        assert_eq!(report.lock().expect("system memory").read_word(0), 0, "other bytes");
+        drain(&host);
+        host.check_invariants().expect("nothing is left of it");
+    }
+}
+
+/// A process evicts what its waiting work uses and makes other content resident in its place: another process goes on, the first work finds its
+/// content as it was, and the other content comes behind it.
+#[test]
+fn a_device_withholds_what_it_has_made_resident_in_place_of_what_its_waiting_work_uses() {
+    // spec: memory §4.9, memory §8.6, memory §10.1
+    let mut withheld = 0;
+    for (profile, stage) in QUEUES.into_iter().filter(|(profile, _)| *profile != "wddm1-banks") {
+        eprintln!("{profile}, {stage:?}");
+        let (host, _) = host_of(profile);
+        let mut holder = player(&host, stage);
+        let used = holder.pinned(SurfaceKind::Local, USED);
+        let (read, report) = (holder.pinned(SurfaceKind::System, USED), holder.pinned(SurfaceKind::System, 4096));
+        let next = holder.gpu.create_surface(SurfaceKind::Local, 3 * MIB).expect("a surface");
+        holder.lane.pattern(&used, 5);
+        let value = holder.lane.submit(&holder.gpu, None).expect("a submission");
+        holder.lane.wait(&holder.gpu, value).expect("it completes");
+        let go = holder.fence();
+        holder.lane.wait_on_gpu(&holder.gpu, None, &go, 1).expect("a wait");
+        holder.lane.copy(&used, 0, &read, 0, USED);
+        let last = holder.lane.submit(&holder.gpu, None).expect("a submission");
+        holder.evict(&used, EvictFlags::empty());
+        let comes = holder.make_resident(&next);
+        let mut other = player(&host, stage);
+        let began = other.link.now_ns();
+        let theirs = other.pinned(SurfaceKind::Local, MIB);
+        let value = other.writes(&theirs, None);
+        other.lane.wait(&other.gpu, value).expect("it completes");
+        assert!(other.link.now_ns() - began <= BOUND_NS, "{} ns", other.link.now_ns() - began);
+        host.check_invariants().expect("each hold has its end");
+        let paging = holder.gpu.paging();
+        if let Residency::Pending { paging_fence_value } = comes {
+            withheld += u32::from(paging.fence().current() < paging_fence_value);
+        }
+        holder.gpu.device().signal(&go, 1).expect("the work goes on");
+        holder.lane.wait(&holder.gpu, last).expect("it has its turn");
+        if let Residency::Pending { paging_fence_value } = comes {
+            holder.gpu.device().wait(&[(paging.fence(), paging_fence_value)]).expect("the content comes behind it");
+        }
+        holder.lane.check(&read, 5, &report, 1);
+        holder.lane.pattern(&next, 9);
+        holder.lane.check(&next, 9, &report, 2);
+        let value = holder.lane.submit(&holder.gpu, None).expect("a submission");
+        holder.lane.wait(&holder.gpu, value).expect("it completes");
+        let report = report.lock().expect("system memory");
+        assert_eq!([0, 8].map(|at| report.read_word(at)), [0, 0], "other bytes");
+        drain(&host);
+        host.check_invariants().expect("nothing is left of it");
+    }
+    assert!(withheld >= 3, "adapters with memory of their own: {withheld}");
+}
+
+/// A lock whose copy waits for what waiting work writes is answered behind that work, and the paging ring waits for neither.
+#[test]
+fn a_lock_of_what_waiting_work_uses_holds_no_other_process() {
+    // spec: memory §6.3, memory §10.1
+    for stage in [Stage::User, Stage::Hardware] {
+        let (host, _) = host_of("discrete-4k");
+        let mut holder = player(&host, stage);
+        let request = AllocationRequest {
+            kind: Kind::LocalThenSystem,
+            cpu_visible: true,
+            cached: false,
+            accessed_physically: false,
+            size_bytes: MIB,
+        };
+        // 1 << 1: a permanent copy in system memory, which a lock brings up to date.
+        let data = request.encode_with(&Details { flags: 1 << 1, ..Details::default() });
+        let device = holder.gpu.device();
+        let allocation = device.create_allocation(data.to_vec()).expect("CPU-visible");
+        let paging = holder.gpu.paging();
+        let made = paging.make_resident(vec![allocation.handle()], MakeResidentFlags::empty()).expect("room");
+        let (va, mapped) = paging.map(&allocation, MIB / 4096, true).expect("addresses");
+        let Residency::Pending { paging_fence_value } = made else { panic!("it had to come") };
+        device.wait(&[(paging.fence(), mapped.max(paging_fence_value))]).expect("it comes");
+        let go = holder.fence();
+        holder.lane.wait_on_gpu(&holder.gpu, None, &go, 1).expect("a wait");
+        let (Lane::Addressed(_, commands) | Lane::KernelFed(_, commands)) = &mut holder.lane else {
+            panic!("a lane with addresses")
+        };
+        commands.fill(va, 4096, 7);
+        let last = holder.lane.submit(&holder.gpu, None).expect("a submission");
+        let lazily = EvictFlags::EVICT_ONLY_IF_NECESSARY;
+        holder.gpu.device().evict(vec![allocation.handle()], lazily).expect("it is on the list");
+        let call = Call::Lock(LockCall::Lock2 { device: device.handle(), allocation: allocation.handle(), flags: 0 });
+        let pending = host.begin_call(holder.link.process(), call).expect_err("the work has not written yet");
+        let mut other = player(&host, stage);
+        let began = other.link.now_ns();
+        let theirs = other.pinned(SurfaceKind::Local, MIB);
+        let value = other.writes(&theirs, None);
+        other.lane.wait(&other.gpu, value).expect("it completes");
+        assert!(other.link.now_ns() - began <= BOUND_NS, "{} ns", other.link.now_ns() - began);
+        host.check_invariants().expect("each hold has its end");
+        holder.gpu.device().signal(&go, 1).expect("the work goes on");
+        holder.lane.wait(&holder.gpu, last).expect("it completes");
+        drain(&host);
+        let answer = host.take_answer(pending).expect("the copy is there");
+        assert!(matches!(answer, Ok(Reply::Mapped(_))), "{answer:?}");
+        host.check_invariants().expect("nothing is left of it");
+    }
 }

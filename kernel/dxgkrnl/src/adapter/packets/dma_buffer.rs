@@ -3,7 +3,7 @@
 
 use events::Event;
 use vidmm::SpaceId;
-use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, SegmentId};
+use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, SegmentId};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
@@ -52,7 +52,8 @@ impl Adapter {
                 return None;
             };
             // Through the ring, like everything in the aperture: the pages shown there before leave it first.
-            self.queue_operations(cx, vec![map.clone()]);
+            let process = self.owners.process_of(self.packets[context].device);
+            self.queue_operations(cx, process, vec![map.clone()]);
             (pages, Some((segment, first, map)), (segment, address), self.memory.ring.queued())
         };
         self.clear_pages(cx, &pages);
@@ -101,7 +102,7 @@ impl Adapter {
         let contexts: Vec<_> = self.packets.contexts().map(|(number, _)| number).collect();
         for context in contexts {
             let maps = self.packets.buffer_maps(context);
-            self.queue_operations(cx, maps);
+            self.queue_operations(cx, ProcessId::SYSTEM, maps);
             self.packets.buffers_shown_again(context, self.memory.ring.queued());
         }
     }
@@ -111,7 +112,7 @@ impl Adapter {
         let count = gone.count();
         if let Some((segment, first, _)) = gone.shown {
             let unmap = self.vidmm.unmap_dma_buffer(segment, first, count);
-            self.queue_operations(cx, vec![unmap]);
+            self.queue_operations(cx, ProcessId::SYSTEM, vec![unmap]);
         }
         if !gone.va.is_null() {
             let space = self.space_of_context(context);

@@ -55,6 +55,9 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
                 ensure(standing == allocation.standing, "victims", || {
                     format!("{id:?} stands as {:?}, and should as {standing:?}", allocation.standing)
                 })?;
+                let unneeded = allocation.count == 0 && allocation.pins == 0;
+                let goes = standing.is_none_or(|standing| standing.rank.is_some()) || !unneeded;
+                ensure(goes, "victims", || format!("{id:?} is on no list and not pinned, and is no victim"))?;
                 if let Some(standing) = standing.filter(|standing| standing.segment == segment.id) {
                     naive.add(id, standing);
                     if let Some((_, band)) = standing.holds() {

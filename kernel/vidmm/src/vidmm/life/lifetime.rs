@@ -143,6 +143,14 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     pub(crate) fn doom(&mut self, id: AllocationId, after: &[FencePoint<F>]) {
+        // Work may have written what was on a list, and a use that goes on needs it.
+        if let Allocation { count: 1.., placement: Placement::Memory(_, extents), .. } = &mut self.allocations[id] {
+            extents.make_dirty();
+        }
+        let done = self.works.completed();
+        let known = &mut self.allocations[id];
+        // A work that is not done may have taken the content, and waits for its uses.
+        known.died_unused = known.count == 0 && known.last_use.is_empty() && known.last_work <= done;
         self.leave_lists(id);
         let tick = self.clock.next_tick();
         let allocation = &mut self.allocations[id];
@@ -157,6 +165,9 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Takes an allocation off every list.
     pub(crate) fn leave_lists(&mut self, id: AllocationId) {
         self.forget_postponed(id);
+        for device in self.devices.withholding().collect::<Vec<_>>() {
+            self.devices.forget_withheld(device, id);
+        }
         let holders: Vec<DeviceId> = self.allocations[id].holders.iter().copied().collect();
         let mut listed = 0;
         for device in holders {

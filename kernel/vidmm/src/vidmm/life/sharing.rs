@@ -20,6 +20,7 @@ impl<F: Copy + Eq> VidMm<F> {
         unmap: bool,
     ) -> Option<Work<F>> {
         let mut batch = self.works.begin();
+        self.devices.forget_withheld(device, id);
         if let Some(count) = self.devices.unlist(device, id) {
             self.remove_holder(id, device);
             self.foresee_leave(device, id);

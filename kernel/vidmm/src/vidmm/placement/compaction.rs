@@ -10,7 +10,7 @@ use wddm_types::PAGE_BYTES;
 use crate::allocation::Placement;
 use crate::extent::Extent;
 use crate::operation::Operation;
-use crate::paging::{Batch, merge_points};
+use crate::paging::{Batch, UsedContent, merge_points};
 use crate::slab::{AllocationId, DeviceId};
 use crate::vidmm::VidMm;
 use crate::vidmm::placement::plan::Relocated;
@@ -45,7 +45,9 @@ impl<F: Copy + Eq> VidMm<F> {
                 self.leave_window(step.allocation, batch);
                 let allocation = &mut self.allocations[step.allocation];
                 batch.leaving.extend(allocation.goes());
-                merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
+                let until = std::mem::take(&mut allocation.last_use);
+                let used = UsedContent { allocation: step.allocation, until, dropped: Vec::new(), ends_first: false };
+                batch.takes_used(used);
             }
             // The moves of one hole leave no place that another of them comes to, but those of a second hole in the same plan
             // may come to what the first has left: so the order is the plan's, here and in the copies.

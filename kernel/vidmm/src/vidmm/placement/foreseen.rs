@@ -148,7 +148,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// How often lists name an allocation, without the evicts that wait.
     pub(crate) fn times_listed(&self, id: AllocationId) -> u64 {
-        self.allocations[id].holders.iter().map(|device| self.devices.count(*device, id)).sum()
+        self.allocations[id].holders.iter().map(|device| self.devices.stays_listed(*device, id)).sum()
     }
 
     /// A process's space ends, behind all that it had: its stream ends, and its number may be another one's from now on.

@@ -13,7 +13,7 @@ use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages};
 use crate::allocation::Placement;
 use crate::extent::{Extent, Extents};
 use crate::operation::Form;
-use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, Work, merge_points};
+use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, UsedContent, Work};
 use crate::rank::TIERS;
 use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
@@ -116,7 +116,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let segment = *segment;
         let base = self.segments[segment].descriptor.base_address;
         let cleaned = clean(extents);
-        merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
+        let until = std::mem::take(&mut allocation.last_use);
+        let used = UsedContent { allocation: id, until, dropped: Vec::new(), ends_first: true };
+        batch.takes_used(used);
         allocation.last_work = batch.serial;
         let mut pages = 0;
         for extent in cleaned {

@@ -149,8 +149,17 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The budget's answer, and whether the device's whole list with these would fit if it were alone; nothing is
     /// placed. For a suspended device: it gets its room with its next turn, so there has to be one.
     pub(crate) fn plan_alone(&self, claim: Claim, list: &[AllocationId]) -> Result<Plan, MakeResidentError> {
+        self.plan_alone_beside(claim, self.list_of(claim.device), list)
+    }
+
+    /// [`plan_alone`](Self::plan_alone) for a device whose list names these others.
+    pub(crate) fn plan_alone_beside(
+        &self,
+        claim: Claim,
+        listed: Vec<AllocationId>,
+        list: &[AllocationId],
+    ) -> Result<Plan, MakeResidentError> {
         Planner::new(self, claim, list, false).afford_all()?;
-        let listed = self.list_of(claim.device);
         let all: Vec<AllocationId> = listed
             .into_iter()
             .filter(|id| self.allocations[*id].offer().is_none())

@@ -92,6 +92,9 @@ impl<F: Copy + Eq> VidMm<F> {
             return Err(MakeResidentError::Offered { allocation });
         }
         let claim = claim_of(device, flags);
+        if self.devices.withholds(device) {
+            return self.withhold_more(claim, list).map(|()| None);
+        }
         let waits = self.devices[device].is_suspended();
         let stands_back = !waits && self.stands_back(device);
         let plan = if waits || stands_back { self.plan_alone(claim, list) } else { self.plan(claim, list) };
@@ -113,8 +116,12 @@ impl<F: Copy + Eq> VidMm<F> {
             return Ok(None);
         }
         let mut batch = self.works.begin();
+        let coming: Vec<AllocationId> = list.iter().copied().filter(|id| !self.is_resident(*id)).collect();
         self.begin(&mut plan, device, &mut batch);
         self.carry_out(plan, Cause::MakeResident, &mut batch);
+        for id in coming {
+            self.allocations[id].comes_with = batch.serial;
+        }
         let missing = list.iter().find(|id| !waits && !self.is_resident(**id));
         debug_assert!(missing.is_none(), "{missing:?} was brought in for {device:?}, and is not all there");
         Ok(self.finish(batch, false))
@@ -238,7 +245,14 @@ impl<F: Copy + Eq> VidMm<F> {
     ) -> Result<(), EvictError> {
         self.check_counts(device, list)?;
         list.iter().for_each(|id| self.allocations[*id].last_use.retain(|point| !is_over(point)));
-        self.foresee_end(device, list, flags);
+        match self.devices.withholds(device) {
+            true => {
+                let lists = |id: &AllocationId| self.devices.stays_listed(device, *id) > 0;
+                let listed: Vec<AllocationId> = list.iter().copied().filter(lists).collect();
+                self.foresee_end(device, &listed, flags);
+            }
+            false => self.foresee_end(device, list, flags),
+        }
         Ok(())
     }
 
@@ -257,8 +271,14 @@ impl<F: Copy + Eq> VidMm<F> {
             return None;
         }
         self.devices.note_uses(device, last_use);
+        let mut listed = list.to_vec();
+        if self.devices.withholds(device) {
+            let devices = &mut self.devices;
+            listed.retain(|id| devices.stays_listed(device, *id) > 0 || !devices.withhold_less(device, *id));
+        }
+        let list = &listed[..];
         // Where lists name each of these more often than this call takes back, nothing leaves its place and there is no work to construct.
-        if list.iter().all(|id| self.allocations[*id].count > list.len() as u64) {
+        if list.iter().all(|id| self.allocations[*id].count > list.len() as u64) || self.devices.withholds(device) {
             self.count_down(device, list, flags, last_use, None);
             return None;
         }

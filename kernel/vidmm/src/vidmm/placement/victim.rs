@@ -17,7 +17,7 @@ use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
 use crate::allocation::{Allocation, Placement};
 use crate::extent::Extent;
 use crate::operation::Form;
-use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, merge_points};
+use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, UsedContent, merge_points};
 use crate::rank::lazy_tier;
 use crate::segment::{Segment, Segments};
 use crate::slab::{AllocationId, DeviceId};
@@ -116,10 +116,17 @@ impl<F: Copy + Eq> VidMm<F> {
         debug_assert!(pages > 0, "no page of {id:?} leaves {segment:?}");
         let taken = extents.take_end(pages);
         let empty = extents.pages() == 0;
-        merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
         batch.leaving.extend(goes);
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         let pitched = self.segments[segment].aligns_pitches();
+        let until = std::mem::take(&mut allocation.last_use);
+        // Its owner reads it no more, and queued work may. An earlier work that took other pages of it has taken the uses along.
+        let may_be_read =
+            allocation.doomed.is_some() && (!until.is_empty() || allocation.last_work > self.works.completed());
+        let dropped = taken.iter().filter(|extent| may_be_read && extent.dirty);
+        let dropped = dropped.map(|extent| (segment, *extent)).collect();
+        let used = UsedContent { allocation: id, until, dropped, ends_first: cause == Cause::Lock };
+        batch.takes_used(used);
         for extent in taken {
             // spec: memory §2.6, the driver writes the backing store in its own layout, all of it
             let content = if pitched { Extent { page: 0, count: allocation.pages, ..extent } } else { extent };
@@ -197,7 +204,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let allocation = &mut self.allocations[id];
         let cause = if allocation.doomed.is_some() { Cause::Destroy } else { cause };
         allocation.moved_in_system(id, MoveKind::Unmap, aperture, cause, batch);
-        merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
+        let until = std::mem::take(&mut allocation.last_use);
+        let used = UsedContent { allocation: id, until, dropped: Vec::new(), ends_first: cause == Cause::Lock };
+        batch.takes_used(used);
         batch.leaving.extend(allocation.goes());
         // spec: memory §3.4, operation 22: only what leaves an aperture or system memory
         if let Some(named) = allocation.named()
@@ -264,7 +273,7 @@ impl<F: Copy + Eq> VidMm<F> {
 /// in GPU space; by the page list where there is none or none with room, because an eviction must not fail for that.
 /// Apertures may show `through_max` pages more.
 // spec: memory §8.3
-fn copy_out<F>(
+pub(crate) fn copy_out<F>(
     segments: &mut Segments,
     allocation: &Allocation<F>,
     extent: &Extent,

@@ -210,9 +210,9 @@ impl<F: Copy + Eq> VidMm<F> {
         self.devices.count_turn_until(self.devices[device].space(), from_ns.saturating_add(quantum_ns));
     }
 
-    /// Whether these last uses may belong to queued work of a suspended device.
+    /// Whether these last uses may belong to queued work of a suspended device, or to work that uses what the device withholds.
     pub(crate) fn must_postpone(&self, device: DeviceId, last_use: &[FencePoint<F>]) -> bool {
-        self.is_suspended(device) && !last_use.is_empty()
+        (self.is_suspended(device) || self.devices.withholds(device)) && !last_use.is_empty()
     }
 
     /// Does what a suspended device asked for and whose last uses are over (`reached` says so of a point). Its work may have ended just
@@ -234,6 +234,9 @@ impl<F: Copy + Eq> VidMm<F> {
             match step {
                 Postponed::Evict { id, flags, last_use } => {
                     self.devices.note_uses(device, &last_use);
+                    if !self.devices[device].lists(id) && self.devices.withhold_less(device, id) {
+                        continue;
+                    }
                     self.count_down(device, &[id], flags, &last_use, None);
                 }
                 Postponed::Doom { id, after } => {

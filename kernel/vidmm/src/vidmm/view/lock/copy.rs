@@ -19,7 +19,7 @@ use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
 use crate::allocation::{Allocation, Placement, SYSTEM_COPY};
 use crate::extent::Extent;
 use crate::operation::Form;
-use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, Work, merge_points};
+use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, UsedContent, Work};
 use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
 use crate::vidmm::placement::commit::copy_in;
@@ -62,7 +62,9 @@ impl<F: Copy + Eq> VidMm<F> {
         if stale.is_empty() {
             return;
         }
-        merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
+        let until = std::mem::take(&mut allocation.last_use);
+        let used = UsedContent { allocation: id, until, dropped: Vec::new(), ends_first: true };
+        batch.takes_used(used);
         allocation.last_work = batch.serial;
         for extent in stale {
             let operation = self.copy(id, segment, &extent, Direction::Out);
@@ -97,7 +99,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut batch = self.works.begin();
         let allocation = &mut self.allocations[id];
         // Work queued before the evict reads the old content.
-        merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
+        let until = std::mem::take(&mut allocation.last_use);
+        let used = UsedContent { allocation: id, until, dropped: Vec::new(), ends_first: true };
+        batch.takes_used(used);
         allocation.last_work = batch.serial;
         for extent in pieces {
             let operation = self.copy(id, segment, &extent, Direction::In);

@@ -1,0 +1,175 @@
+//! A device gives way: works of the ring wait for a use of content that its queued work has not ended, perhaps because that stands behind a
+//! fence of its own client, and works of other processes stand behind them (memory §10.1). The device is suspended, so that nothing uses the
+//! content; it lists the content again until the use is over, and has it back with its next turn.
+//!
+//! The books have moved on since the works were decided, and stay right: the content leaves with its work, and what only the use needs (the
+//! content of an allocation that its owner has destroyed) is copied out in front of that work.
+//!
+//! A device that would not fit with that content even if it were alone withholds what its own unfinished MakeResident brings (`withheld`).
+//! Where that is not enough it cannot give way, for it would never have a turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wddm_types::{FencePoint, PAGE_BYTES};
+
+use crate::allocation::Placement;
+use crate::device::{EvictFlags, Postponed};
+use crate::paging::{Batch, Operation, UsedContent, merge_points};
+use crate::slab::{AllocationId, DeviceId};
+use crate::vidmm::VidMm;
+use crate::vidmm::placement::plan::{Claim, Limit, Takes};
+use crate::vidmm::placement::victim::copy_out;
+
+/// The uses of an allocation that queued work of a device has not ended.
+struct Uses<F> {
+    /// No list of the device names the content for these any more.
+    early: Vec<FencePoint<F>>,
+    /// The process has evicted again what a MakeResident has not brought yet: the work behind these uses stands behind the paging fence.
+    late: Vec<FencePoint<F>>,
+}
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Suspends a device in favour of works that wait for its uses. From now on nothing waits for these points: the kernel stops the device's
+    /// contexts, and idle contexts are what the works wait for. `is_of`: whether a point is of work of the device that is not over. `used`: content
+    /// that queued works take behind such points, with the serials of the works.
+    ///
+    /// Where the content does not fit beside the device's list, the device withholds what the works behind bring for it
+    /// ([`VidMm::withholds`]): its paging fences have not come to that, so that no work uses it.
+    ///
+    /// False: the device cannot give way, and nothing has changed.
+    // spec: memory §8.6, memory §10.1
+    #[must_use = "the ring waits on"]
+    pub fn give_way(
+        &mut self,
+        device: DeviceId,
+        is_of: impl Fn(&FencePoint<F>) -> bool,
+        used: &[(u64, &UsedContent<F>)],
+    ) -> bool {
+        let uses = self.uses_of(&is_of, used);
+        let offered = uses.keys().any(|id| self.allocations[*id].is_offered());
+        if offered || used.iter().any(|(_, used)| used.ends_first) {
+            return false;
+        }
+        let Some((withheld, splits)) = self.to_withhold(device, &uses) else { return false };
+        if !self.is_suspended(device) {
+            self.stand_in_line(device);
+        }
+        // What the device has evicted stays on its list from now on, so a suspension has nothing else to wait for.
+        drop(self.devices.take_uses(device));
+        withheld.into_iter().for_each(|id| self.withhold(device, id));
+        let in_use = self.allocations.iter().filter(|(_, known)| known.last_use.iter().any(&is_of));
+        for id in in_use.map(|(id, _)| id).collect::<Vec<_>>() {
+            self.allocations[id].last_use.retain(|point| !is_of(point));
+        }
+        for (id, mut uses) in uses {
+            if !splits {
+                merge_points(&mut uses.early, &std::mem::take(&mut uses.late));
+            }
+            self.count_behind(device, id, uses);
+        }
+        for id in self.list_of(device) {
+            self.rerank(id);
+        }
+        self.forget_turn();
+        true
+    }
+
+    /// What queued work of a device uses that the device does not list for it.
+    fn uses_of(
+        &self,
+        is_of: impl Fn(&FencePoint<F>) -> bool,
+        used: &[(u64, &UsedContent<F>)],
+    ) -> BTreeMap<AllocationId, Uses<F>> {
+        let mut uses: BTreeMap<AllocationId, Uses<F>> = BTreeMap::new();
+        let in_place = self.allocations.iter().map(|(id, known)| (u64::MAX, id, &known.last_use));
+        let taken = used.iter().map(|(serial, used)| (*serial, used.allocation, &used.until));
+        for (serial, id, until) in in_place.chain(taken) {
+            let points: Vec<FencePoint<F>> = until.iter().copied().filter(&is_of).collect();
+            let Some(known) = self.allocations.get(id).filter(|known| !points.is_empty() && !known.died_unused) else {
+                continue;
+            };
+            let uses = uses.entry(id).or_insert(Uses { early: Vec::new(), late: Vec::new() });
+            let late = self.is_coming(id) && serial > known.comes_with;
+            merge_points(if late { &mut uses.late } else { &mut uses.early }, &points);
+        }
+        uses
+    }
+
+    /// Whether a MakeResident brings content with a work that is not done, and may bring it later.
+    fn is_coming(&self, id: AllocationId) -> bool {
+        let known = &self.allocations[id];
+        known.comes_with > self.works.completed() && known.pins == 0 && !known.is_offered()
+    }
+
+    /// What a device is to withhold of its list so that the rest of it fits with content that its queued work uses, if it is alone, and whether
+    /// the content of late uses is withheld as well; `None`: that does not fit.
+    fn to_withhold(
+        &self,
+        device: DeviceId,
+        uses: &BTreeMap<AllocationId, Uses<F>>,
+    ) -> Option<(BTreeSet<AllocationId>, bool)> {
+        let claim = Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false };
+        let listed = self.list_of(device);
+        let fits = |(withheld, splits): &(BTreeSet<AllocationId>, bool)| {
+            let there = listed.iter().copied().filter(|id| !withheld.contains(id)).collect();
+            let back = uses.iter().filter(|(_, uses)| !splits || !uses.early.is_empty()).map(|(id, _)| *id);
+            self.plan_alone_beside(claim, there, &back.collect::<Vec<_>>()).is_ok()
+        };
+        let coming: BTreeSet<AllocationId> = listed.iter().copied().filter(|id| self.is_coming(*id)).collect();
+        let unused = coming.iter().copied().filter(|id| !uses.contains_key(id)).collect();
+        [(BTreeSet::new(), false), (unused, false), (coming, true)].into_iter().find(fits)
+    }
+
+    /// A suspended device lists content until its early uses are over, and withholds it until the late ones are. Content that its owner has
+    /// destroyed stays so long as well, and is destroyed after the last of them.
+    fn count_behind(&mut self, device: DeviceId, id: AllocationId, Uses { early, late }: Uses<F>) {
+        let doomed = self.allocations[id].doomed.take();
+        if !early.is_empty() {
+            self.count_up(device, id);
+        } else if matches!(self.allocations[id].placement, Placement::Memory(..)) && self.allocations[id].count == 0 {
+            // It is a victim all along.
+            let known = &mut self.allocations[id];
+            known.lazy_since = known.lazy_since.or(doomed);
+        }
+        let dies_early = doomed.is_some() && late.is_empty();
+        self.end_behind(device, id, early, dies_early);
+        if !late.is_empty() {
+            self.devices.withhold_once(device, id, self.allocations[id].comes_with);
+            self.end_behind(device, id, late, doomed.is_some());
+        }
+        self.rerank(id);
+        if !self.is_resident(id) {
+            self.note_loss(id);
+        }
+    }
+
+    /// A suspended device evicts content that it lists or withholds, or destroys it, when these uses are over.
+    fn end_behind(&mut self, device: DeviceId, id: AllocationId, last_use: Vec<FencePoint<F>>, dies: bool) {
+        if last_use.is_empty() {
+            return;
+        }
+        let flags = EvictFlags { only_if_necessary: true, not_written_to: false };
+        let step = match dies {
+            true => Postponed::Doom { id, after: last_use },
+            false => Postponed::Evict { id, flags, last_use },
+        };
+        self.devices.postpone(device, step);
+    }
+
+    /// The copies out of what a work drops although a use still needs it, to be carried out before the work.
+    pub fn rescue(&mut self, used: &UsedContent<F>) -> Vec<Operation> {
+        let id = used.allocation;
+        if used.dropped.is_empty() || self.allocations.get(id).is_none() {
+            return Vec::new();
+        }
+        let (form, dummy_page) = (self.form_out(id, false), self.dummy_page_address());
+        let mut batch = Batch::<F>::new(0);
+        for (segment, extent) in &used.dropped {
+            let allocation = &mut self.allocations[id];
+            let address = self.segments[*segment].descriptor.base_address + extent.frame * PAGE_BYTES;
+            copy_out(&mut self.segments, allocation, extent, (*segment, address), (form, dummy_page, 0), &mut batch);
+            allocation.valid.insert(extent.page, extent.count);
+        }
+        batch.out
+    }
+}

@@ -1,0 +1,80 @@
+//! Content that a device has made resident, and withholds: content that the device's earlier queued work uses needs the room first
+//! (`way`). The device has a turn without it, in which that work ends; then its list names it again, and the next turn brings it.
+//!
+//! The process counts it as resident all along: its paging fences say later that it is there.
+
+use crate::device::WithheldPlace;
+use crate::paging::Work;
+use crate::slab::{AllocationId, DeviceId};
+use crate::vidmm::VidMm;
+use crate::vidmm::placement::plan::{Claim, Limit, Takes};
+use crate::vidmm::placement::residency::MakeResidentError;
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Whether a device withholds content: the values of its paging queues come with the turn that brings it.
+    pub fn withholds(&self, device: DeviceId) -> bool {
+        self.devices.withholds(device)
+    }
+
+    /// The first and the last place of what a device withholds.
+    pub fn withheld_places(&self, device: DeviceId) -> Option<[WithheldPlace; 2]> {
+        self.devices.withheld_places(device)
+    }
+
+    /// The devices that withhold content.
+    pub fn withholding(&self) -> Vec<DeviceId> {
+        self.devices.withholding().collect()
+    }
+
+    /// A device's list, if it names an allocation, does so no more until there is room beside what its work uses.
+    pub(crate) fn withhold(&mut self, device: DeviceId, id: AllocationId) {
+        if !self.devices[device].lists(id) {
+            return;
+        }
+        let count = self.devices.withhold(device, id, self.allocations[id].comes_with);
+        self.remove_holder(id, device);
+        self.foresee_leave(device, id);
+        self.release(id, count, &[]);
+    }
+
+    /// A device that withholds content makes more resident.
+    ///
+    /// # Errors
+    /// It does not fit beside what the device's list names when its uses are over. Nothing changed.
+    pub(crate) fn withhold_more(&mut self, claim: Claim, list: &[AllocationId]) -> Result<(), MakeResidentError> {
+        let device = claim.device;
+        let named = self.list_of(device).into_iter().chain(self.devices.withheld_by(device));
+        let stays = named.filter(|id| self.count(device, *id) > 0).collect();
+        self.plan_alone_beside(claim, stays, list).inspect_err(|_| self.pressure.feel())?;
+        self.devices.withhold_more(device, list);
+        Ok(())
+    }
+
+    /// Lists again what a device withholds, as far as its list with the content that its work uses has room for that: it comes with the device's
+    /// next turn. The work suspends a device that runs.
+    pub fn list_withheld(&mut self, device: DeviceId) -> Option<Work<F>> {
+        let claim = Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false };
+        let mut batch = None;
+        while self.devices.withholds(device) && self.plan_alone(claim, &self.devices.first_withheld(device)).is_ok() {
+            let batch = batch.get_or_insert_with(|| self.works.begin());
+            if !self.is_suspended(device) {
+                self.suspend_now(device, batch);
+            }
+            for (id, count) in self.devices.take_first_withheld(device) {
+                self.list_again(device, id, count);
+            }
+            self.forget_turn();
+        }
+        self.finish(batch?, false)
+    }
+
+    /// A device's list names an allocation as often as the device's process has made it resident.
+    fn list_again(&mut self, device: DeviceId, id: AllocationId, count: u64) {
+        for _ in 0..count {
+            if self.devices.stays_if_listed(device, id) {
+                self.foresee_use(device, &[id]);
+            }
+            self.count_up(device, id);
+        }
+    }
+}

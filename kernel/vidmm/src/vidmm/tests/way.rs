@@ -1,0 +1,239 @@
+//! Devices that give way: works of others wait for no use of theirs, and the content comes back with their turn.
+
+use wddm_types::{FencePoint, PAGE_BYTES};
+
+use super::world::*;
+use crate::{AllocationId, DeviceId, Direction, EvictFlags, MoveKind, NextResume, Operation, UsedContent, Work};
+
+const NOW: EvictFlags = EvictFlags { only_if_necessary: false, not_written_to: false };
+
+/// A device has content of so many pages, evicts or destroys it while work uses it, and another process's list takes the room of it.
+fn taken(pages: u64, destroyed: bool) -> (Mm, [DeviceId; 2], AllocationId, Work<u8>) {
+    let (mut mm, [(_, a), (_, b)]) = with_processes::<2>(64);
+    let used = create(&mut mm, a, pages, &[VRAM]);
+    mm.make_resident(a, &[used]).expect("room");
+    mm.evict(a, &[used], NOW, &[point(1, 5)]).expect("counted");
+    if destroyed {
+        mm.doom_allocation(used, &[point(1, 5)]);
+    }
+    let theirs = create(&mut mm, b, 50, &[VRAM]);
+    let work = mm.make_resident(b, &[theirs]).expect("room").expect("it comes");
+    assert_eq!(work.after, [point(1, 5)], "the content is in use");
+    (mm, [a, b], used, work)
+}
+
+/// The content that a work takes behind uses.
+fn uses_of(work: &Work<u8>) -> Vec<(u64, &UsedContent<u8>)> {
+    work.used.iter().map(|used| (work.serial, used)).collect()
+}
+
+/// Points of the queue with this fence.
+fn of(fence: u8) -> impl Fn(&FencePoint<u8>) -> bool {
+    move |point| point.fence == fence
+}
+
+/// The way that content of an allocation comes, with a device's turn.
+fn comes_back(mm: &mut Mm, device: DeviceId, id: AllocationId) -> Vec<(MoveKind, u64)> {
+    assert_eq!(mm.next_to_resume(u64::MAX / 2), NextResume::Resume(device));
+    let work = mm.resume(device).expect("there is room").expect("it comes");
+    assert_eq!((work.after, mm.is_suspended(device)), (vec![], false));
+    let moves = work.moves.iter().filter(|step| step.allocation == id);
+    moves.map(|step| (step.kind, step.bytes / PAGE_BYTES)).collect()
+}
+
+#[test]
+fn a_device_gives_way_and_has_its_content_back_with_its_turn() {
+    // spec: memory §8.6, memory §10.1
+    let (mut mm, [a, b], used, work) = taken(30, false);
+    let uses = uses_of(&work);
+    assert!(mm.give_way(a, of(1), &uses));
+    assert_eq!((mm.is_suspended(a), mm.count(a, used)), (true, 0), "its process has evicted it");
+    assert_eq!(mm.rescue(uses[0].1), [], "the work copies it out itself");
+    mm.check_invariants(&[]).expect("all rules hold");
+    mm.set_device_idle(b, true);
+    assert_eq!(comes_back(&mut mm, a, used), [(MoveKind::PageIn, 16)], "as many pages as the other has taken");
+    mm.check_invariants(&[]).expect("all rules hold");
+}
+
+#[test]
+fn what_was_destroyed_and_is_in_use_is_saved_first() {
+    // spec: memory §6.2, memory §8.6
+    let (mut mm, [a, b], used, work) = taken(30, true);
+    let uses = uses_of(&work);
+    assert!(uses[0].1.drops_content(), "its owner reads it no more");
+    assert!(mm.give_way(a, of(1), &uses));
+    let saved = mm.rescue(uses[0].1);
+    let copied = saved.iter().map(|operation| match operation {
+        Operation::Transfer { size_bytes, direction: Direction::Out, .. } => size_bytes / PAGE_BYTES,
+        other => panic!("a copy out, not {other:?}"),
+    });
+    assert_eq!(copied.sum::<u64>(), 16);
+    mm.check_invariants(&[]).expect("all rules hold");
+    mm.set_device_idle(b, true);
+    assert_eq!(comes_back(&mut mm, a, used), [(MoveKind::PageIn, 16)]);
+    mm.check_invariants(&[]).expect("all rules hold");
+    let gone = mm.destroy_allocation(used, &[]).expect("it leaves");
+    assert!(gone.moves.iter().all(|step| step.kind == MoveKind::Discard), "{:?}", gone.moves);
+    mm.check_invariants(&[]).expect("all rules hold");
+}
+
+#[test]
+fn a_device_that_gives_way_again_destroys_content_after_all_of_its_uses() {
+    // spec: memory §6.2, memory §8.6
+    let (mut mm, [a, _], used, work) = taken(30, true);
+    for _ in 0..2 {
+        assert!(mm.give_way(a, of(1), &uses_of(&work)), "the work is queued all along");
+    }
+    mm.settle_postponed(a, |point| point.value < 5);
+    assert_eq!(mm.allocations[used].count, 2, "no use is over");
+    mm.settle_postponed(a, |point| point.value <= 5);
+    mm.check_invariants(&[]).expect("all rules hold");
+    assert_eq!(mm.allocations[used].count, 0);
+    let gone = mm.destroy_allocation(used, &[]).expect("it leaves");
+    assert!(gone.moves.iter().all(|step| step.kind == MoveKind::Discard), "{:?}", gone.moves);
+    mm.check_invariants(&[]).expect("all rules hold");
+}
+
+#[test]
+fn destroyed_content_comes_once_for_uses_before_and_once_for_those_behind_what_is_withheld() {
+    // spec: memory §6.2, memory §8.6
+    let (mut mm, device, [before, now], work) = replaced();
+    // The content comes again behind the other, and its owner destroys it as soon as the call has returned.
+    mm.evict(device, &[now], NOW, &[point(2, 5)]).expect("counted");
+    let again = mm.make_resident(device, &[before]).expect("room").expect("it comes");
+    mm.evict(device, &[before], NOW, &[point(2, 7)]).expect("counted");
+    mm.doom_allocation(before, &[point(2, 7)]);
+    let works = [&work, &again];
+    let uses: Vec<_> = works.into_iter().flat_map(uses_of).collect();
+    assert!(mm.give_way(device, of(2), &uses), "80 pages of 64 in three turns");
+    mm.check_invariants(&[]).expect("all rules hold");
+    for (value, first) in [(3, before), (5, now), (7, before)] {
+        assert_eq!(mm.next_to_resume(u64::MAX / 2), NextResume::Resume(device), "until {value}");
+        drop(mm.resume(device).expect("there is room"));
+        assert!(mm.is_resident(first), "{first:?} until {value}");
+        mm.check_invariants(&[]).expect("all rules hold");
+        mm.settle_postponed(device, |point| point.value <= value);
+        mm.check_invariants(&[]).expect("all rules hold");
+        drop(mm.list_withheld(device));
+        mm.check_invariants(&[]).expect("all rules hold");
+    }
+    assert!(!mm.withholds(device));
+    let gone = mm.destroy_allocation(before, &[]);
+    assert!(gone.iter().flat_map(|work| &work.moves).all(|step| step.kind == MoveKind::Discard), "{gone:?}");
+}
+
+#[test]
+fn destroyed_content_that_comes_later_makes_room_meanwhile() {
+    // spec: memory §8.2, memory §8.6
+    let (mut mm, device, [before, now], work) = replaced();
+    mm.evict(device, &[now], NOW, &[point(2, 5)]).expect("counted");
+    mm.doom_allocation(now, &[point(2, 5)]);
+    assert!(mm.give_way(device, of(2), &uses_of(&work)), "80 pages of 64 in two turns");
+    assert_eq!((mm.allocations[now].count, mm.allocations[now].resident_pages()), (0, 40), "it comes with the second");
+    mm.check_invariants(&[]).expect("all rules hold");
+    assert_eq!(comes_back(&mut mm, device, before), [(MoveKind::PageIn, 16)]);
+}
+
+#[test]
+fn the_rest_of_what_was_destroyed_is_saved_in_front_of_the_work_that_drops_it() {
+    // spec: memory §6.2, memory §8.6
+    let (mut mm, [a, b], used, first) = taken(30, true);
+    let more = create(&mut mm, b, 10, &[VRAM]);
+    let second = mm.make_resident(b, &[more]).expect("room").expect("it comes");
+    assert_eq!(second.after, [], "the first work waits for the use");
+    assert!(mm.give_way(a, of(1), &uses_of(&first)));
+    let [rest] = &second.used[..] else { panic!("{:?}", second.used) };
+    assert_eq!((rest.allocation, rest.drops_content(), &rest.until[..]), (used, true, &[][..]));
+    let saved: Vec<Operation> = [&first.used[0], rest].into_iter().flat_map(|used| mm.rescue(used)).collect();
+    let bytes = saved.iter().map(|operation| match operation {
+        Operation::Transfer { size_bytes, direction: Direction::Out, .. } => *size_bytes,
+        other => panic!("a copy out, not {other:?}"),
+    });
+    assert_eq!(bytes.sum::<u64>(), 26 * PAGE_BYTES, "50 and 10 pages of 64 came, and 34 were free");
+    mm.check_invariants(&[]).expect("all rules hold");
+}
+
+/// A device that runs has evicted content which its queued work uses until this point, and has made other content resident in its place.
+fn replaced() -> (Mm, DeviceId, [AllocationId; 2], Work<u8>) {
+    let (mut mm, [(_, device)]) = with_processes::<1>(64);
+    let [before, now] = [40, 40].map(|pages| create(&mut mm, device, pages, &[VRAM]));
+    let came = mm.make_resident(device, &[before]).expect("room").expect("it comes");
+    mm.completed(came.serial);
+    mm.evict(device, &[before], NOW, &[point(2, 3)]).expect("counted");
+    let work = mm.make_resident(device, &[now]).expect("room").expect("it comes");
+    assert_eq!((&work.after[..], mm.withholds(device)), (&[point(2, 3)][..], false));
+    (mm, device, [before, now], work)
+}
+
+#[test]
+fn a_device_withholds_what_it_has_made_resident_in_place_of_what_its_work_uses() {
+    // spec: memory §4.9, memory §8.6
+    let (mut mm, device, [before, now], work) = replaced();
+    assert!(mm.give_way(device, of(2), &uses_of(&work)), "80 pages of 64 in two turns");
+    assert_eq!((mm.withholds(device), mm.count(device, before), mm.count(device, now)), (true, 0, 1));
+    mm.check_invariants(&[]).expect("all rules hold");
+    // Its process makes more resident, evicts some of that, and destroys the rest, while the first turn lasts.
+    let more = [10, 10].map(|pages| create(&mut mm, device, pages, &[VRAM]));
+    assert_eq!(mm.make_resident(device, &more).expect("beside what comes, not what goes"), None);
+    let beyond = create(&mut mm, device, 5, &[VRAM]);
+    let before_refused = mm.state_digest();
+    mm.make_resident(device, &[beyond]).expect_err("65 pages of 64");
+    assert_eq!(mm.state_digest(), before_refused);
+    assert_eq!(comes_back(&mut mm, device, before), [(MoveKind::PageIn, 16)]);
+    mm.check_invariants(&[]).expect("all rules hold");
+    assert_eq!(mm.list_withheld(device), None, "its work still uses the other");
+    mm.evict(device, &[more[0]], NOW, &[point(2, 9)]).expect("it was made resident");
+    mm.evict(device, &[more[0]], NOW, &[]).expect_err("once");
+    mm.doom_allocation(more[1], &[]);
+    mm.check_invariants(&[]).expect("all rules hold");
+    mm.settle_postponed(device, |point| point.value <= 3);
+    let stop = mm.list_withheld(device).expect("it runs");
+    assert_eq!((&stop.suspends[..], mm.withholds(device)), (&[device][..], false));
+    mm.check_invariants(&[]).expect("all rules hold");
+    assert_eq!(mm.next_to_resume(u64::MAX / 2), NextResume::Resume(device));
+    let second = mm.resume(device).expect("there is room").expect("it comes");
+    let back = second.moves.iter().filter(|step| step.allocation == now).map(|step| step.bytes / PAGE_BYTES);
+    assert_eq!((back.sum::<u64>(), &second.after[..]), (16, &[point(2, 3)][..]));
+    assert_eq!((mm.count(device, now), mm.count(device, more[0])), (1, 0));
+    mm.check_invariants(&[]).expect("all rules hold");
+}
+
+#[test]
+fn what_is_withheld_goes_with_its_owner_and_with_its_device() {
+    // spec: memory §6.2, memory §8.6
+    let (mut mm, device, [before, now], work) = replaced();
+    assert!(mm.give_way(device, of(2), &uses_of(&work)));
+    assert_eq!(comes_back(&mut mm, device, before), [(MoveKind::PageIn, 16)]);
+    mm.evict(device, &[now], NOW, &[]).expect("it was made resident");
+    assert_eq!((mm.count(device, now), mm.withholds(device)), (0, true));
+    [before, now].into_iter().for_each(|id| drop(mm.destroy_allocation(id, &[])));
+    mm.check_invariants(&[]).expect("all rules hold");
+    mm.destroy_device(device, &[]);
+    assert_eq!(mm.withholding(), []);
+    mm.check_invariants(&[]).expect("all rules hold");
+}
+
+#[test]
+fn a_device_that_would_never_have_a_turn_gives_no_way() {
+    // spec: memory §8.6
+    let (mut mm, [a, _], _, work) = taken(30, false);
+    let more = create(&mut mm, a, 40, &[VRAM]);
+    mm.make_resident(a, &[more]).expect_err("others run");
+    let uses = uses_of(&work);
+    let mut locked = uses[0].1.clone();
+    locked.ends_first = true;
+    let before = mm.state_digest();
+    assert!(!mm.give_way(a, of(1), &[(work.serial, &locked)]), "a lock needs what the use writes");
+    assert_eq!(mm.state_digest(), before);
+    let (mut mm, [_, b], ..) = taken(30, false);
+    let own = create(&mut mm, b, 14, &[VRAM]);
+    mm.make_resident(b, &[own]).expect("room");
+    mm.evict(b, &[own], NOW, &[point(2, 3)]).expect("counted");
+    let beside = create(&mut mm, b, 14, &[VRAM]);
+    let work = mm.make_resident(b, &[beside]).expect("room").expect("it comes");
+    assert_eq!(work.after, [point(2, 3)]);
+    mm.completed(work.serial);
+    let before = mm.state_digest();
+    assert!(!mm.give_way(b, of(2), &uses_of(&work)), "78 pages of 64, and its work may use all");
+    assert_eq!(mm.state_digest(), before);
+}
