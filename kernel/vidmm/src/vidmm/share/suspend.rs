@@ -12,7 +12,8 @@
 //! its place in the list until its next turn, because the queued work still needs it.
 //!
 //! A device may also stand in line because a lock keeps content of its list out of memory segments (memory §10.1 row 23).
-//! Only the unlock helps it, so devices behind it in the line take their turns before it.
+//! Only the unlock helps it, so devices behind it in the line take their turns before it. So do devices behind one whose room only processes of
+//! higher protection have: time does not help that one.
 
 use wddm_types::FencePoint;
 
@@ -110,8 +111,11 @@ impl<F: Copy + Eq> VidMm<F> {
                     Err(MakeResidentError::Locked { .. }) => continue,
                     Err(_) => {}
                 }
-                if let Some(at) = self.next_quantum_end(device) {
-                    sooner(at);
+                match self.next_quantum_end(device) {
+                    Some(at) => sooner(at),
+                    None if self.is_in_its_own_way(device) => {}
+                    // Only processes of higher protection have the room, and devices behind it in the line may have a turn.
+                    None => continue,
                 }
             }
             first = false;
@@ -122,17 +126,18 @@ impl<F: Copy + Eq> VidMm<F> {
         }
     }
 
-    /// The first in line that has content in memory segments, although its list would fit if it were placed anew.
+    /// The first in line whose own content keeps its turn away.
     fn in_its_own_way(&self) -> Option<DeviceId> {
-        let claim = |device| Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false };
         let waits = |device: &DeviceId| !self.devices[*device].is_idle() && self.kept_out_of(*device).is_none();
-        let first = self.devices.line().find(waits)?;
-        if self.lacks_table_room(first, Takes::Lower).is_some() {
-            return None;
-        }
-        let blocked = self.list_of(first).iter().any(|id| self.may_be_withdrawn(*id))
-            && self.plan_alone(claim(first), &[]).is_ok();
-        blocked.then_some(first)
+        self.devices.line().find(|device| waits(device) && self.is_in_its_own_way(*device))
+    }
+
+    /// Whether a device has content in memory segments, although its list would fit if it were placed anew.
+    fn is_in_its_own_way(&self, device: DeviceId) -> bool {
+        let claim = Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false };
+        self.lacks_table_room(device, Takes::Lower).is_none()
+            && self.list_of(device).iter().any(|id| self.may_be_withdrawn(*id))
+            && self.plan_alone(claim, &[]).is_ok()
     }
 
     /// An allocation of a device's list that a lock keeps out: the device has no turn before the unlock.

@@ -4,8 +4,8 @@ use wddm_types::PAGE_BYTES;
 
 use super::world::*;
 use crate::{
-    AllocationId, EvictFlags, MakeResidentError, MoveKind, OfferFlags, OfferPriority, PinError, PriorityError,
-    ProcessPriority, SegmentGroup, Work,
+    AllocationId, EvictFlags, MakeResidentError, MakeResidentFlags, MoveKind, NextResume, OfferFlags, OfferPriority,
+    PinError, PriorityError, ProcessPriority, SegmentGroup, Work,
 };
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
@@ -51,6 +51,25 @@ fn the_whole_order_from_the_doomed_to_the_pinned() {
     assert!(mm.make_resident(asking, &[last]).is_err(), "what is pinned stays");
     mm.unpin(shown);
     assert_eq!(losers(&mm.make_resident(asking, &[last]).expect("a victim now")), [(shown, 1)]);
+}
+
+#[test]
+fn a_device_whose_room_higher_processes_have_keeps_no_other_from_a_turn() {
+    // spec: memory §8.2, memory §8.6
+    let (mut mm, [(low, last), (high, first), (_, one), (_, other)]) = with_processes::<4>(64);
+    mm.set_process_priority(low, ProcessPriority::Background);
+    mm.set_process_priority(high, ProcessPriority::Foreground);
+    let must = MakeResidentFlags { cant_trim_further: true, must_succeed: true };
+    for (device, pages, suspends) in
+        [(last, 30, vec![]), (first, 40, vec![last]), (one, 20, vec![]), (other, 20, vec![one])]
+    {
+        let content = create(&mut mm, device, pages, &[VRAM]);
+        let work = mm.make_resident_with(device, &[content], must).expect("alone").expect("it comes");
+        assert_eq!(work.suspends, suspends);
+    }
+    assert_eq!(mm.next_to_resume(u64::MAX / 2), NextResume::Resume(one), "the background waits for the foreground");
+    mm.set_process_priority(high, ProcessPriority::Background);
+    assert_eq!(mm.next_to_resume(u64::MAX / 2), NextResume::Resume(last), "the longest waiting first");
 }
 
 #[test]
