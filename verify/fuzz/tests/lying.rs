@@ -36,6 +36,15 @@ fn a_context_that_could_not_be_stopped_when_it_came_is_gone() {
     fuzz::run_lies(1_799_107_004, 1).unwrap_or_else(|failure| panic!("{failure}"));
 }
 
+#[test]
+fn a_turn_ends_while_a_refusal_of_paging_is_not_judged() {
+    // The driver refuses a paging buffer, and more paging is to be built into buffers that are free: the wait for one was over at once, and
+    // began again.
+    for seed in [5005, 6027, 8039] {
+        fuzz::run_lies(seed, 1).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
 /// A driver that makes an allocation smaller than it was asked for: its user-mode driver says so, and does not look beyond it.
 #[test]
 fn a_surface_that_is_too_small_is_an_error() {

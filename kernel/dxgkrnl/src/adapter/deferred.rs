@@ -183,13 +183,21 @@ impl Adapter {
             return;
         }
         let Some(progress) = self.memory.ring.unwatched() else { return };
-        let kept = self.memory.paging_queues.first_kept(self.memory.ring.done());
-        let needs = RingNeeds { kept, packets: self.ring_need(), displays: self.display_need() };
-        let Some(value) = self.memory.ring.progress_to_watch(&needs) else { return };
+        let Some(value) = self.memory.ring.progress_to_watch(&self.ring_needs()) else { return };
         let point = [self.sync.point(progress, value)];
         if self.begin_wait(cx, &point, WaitMode::All, Waiter::Ring(RingWait::Progress)) {
             self.due.wait_ended(Waiter::Ring(RingWait::Progress));
         }
         self.memory.ring.is_watched(true);
+    }
+
+    /// What others wait for at the ring.
+    pub(super) fn ring_needs(&self) -> RingNeeds {
+        RingNeeds {
+            kept: self.memory.paging_queues.first_kept(self.memory.ring.done()),
+            packets: self.ring_need(),
+            displays: self.display_need(),
+            builds: self.may_build_buffers(),
+        }
     }
 }

@@ -25,7 +25,7 @@ use crate::due::Waiter;
 use crate::hold::{Hold, Until};
 use crate::invariant::{Checked, ensure};
 use crate::number::{DeviceNumber, PacketContextNumber, PagingWorkNumber, QueueNumber};
-use crate::paging::{RingNeed, RingNeeds};
+use crate::paging::RingNeed;
 use crate::queue::Queue;
 use crate::scheduling::{Leaving, Suspendable};
 use crate::store::ObjectNumber;
@@ -102,9 +102,7 @@ impl Adapter {
 
     fn ring_holds(&self) -> Vec<Hold> {
         let Some(queue) = self.memory.ring.queue_id() else { return Vec::new() };
-        let kept = self.memory.paging_queues.first_kept(self.memory.ring.done());
-        let needs = RingNeeds { kept, packets: self.ring_need(), displays: self.display_need() };
-        let mut holds = self.memory.ring.all_holds(self.vidsch.queues.state(queue), &needs);
+        let mut holds = self.memory.ring.all_holds(self.vidsch.queues.state(queue), &self.ring_needs());
         if let Some(ready) = self.memory.ring.next_ready() {
             let node = self.driver.paging_node();
             let until = match self.vidsch.nodes.owes(node) || self.vidsch.timeouts.is_preparing(node) {

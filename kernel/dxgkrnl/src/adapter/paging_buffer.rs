@@ -34,9 +34,7 @@ impl Adapter {
     /// # Errors
     /// The driver broke the contract.
     pub(super) fn build_buffers(&mut self, cx: &mut Cx<'_>) -> Result<(), Breach> {
-        while self.may_pump()
-            && !self.life.is_reset_due()
-            && !self.due.paging_awaits_judgement()
+        while self.may_build_buffers()
             && let Some(progress) = self.memory.ring.next_build()
         {
             if progress > self.ring_progress(cx) || !self.may_build(cx) {

@@ -69,6 +69,11 @@ impl Adapter {
         !self.life.has_stopped() && !self.life.is_off()
     }
 
+    /// Whether the driver is asked for paging buffers: not before a reset that is due, and not before a refusal of paging is judged.
+    pub(super) fn may_build_buffers(&self) -> bool {
+        self.may_pump() && !self.life.is_reset_due() && !self.due.paging_awaits_judgement()
+    }
+
     /// Whether works are queued that the hardware will still get past.
     pub(super) fn carries_out_more(&self) -> bool {
         !self.life.has_stopped() && !self.memory.ring.is_idle()

@@ -112,6 +112,9 @@ fn settle_until_no_reset(adapter: &mut impl Settles) {
     }
 }
 
+/// More waits than one turn ends.
+const WAITS_MAX: u32 = 1 << 20;
+
 /// The steps of packets, displays and waiters.
 #[inline(always)]
 fn settle_work(adapter: &mut impl Settles) {
@@ -125,7 +128,10 @@ fn settle_work(adapter: &mut impl Settles) {
         adapter.carry_out(SettleStep::PacketsForDisplays);
     }
     adapter.carry_out(SettleStep::WatchForDisplays);
+    let mut waits = 0;
     while adapter.carry_out(SettleStep::CarryNews) {
+        waits += 1;
+        debug_assert!(waits < WAITS_MAX, "a turn of the kernel does not end: each wait that is over begins another");
         adapter.carry_out(SettleStep::ReapAfterNews);
         adapter.carry_out(SettleStep::PagingAfterNews);
         adapter.carry_out(SettleStep::PacketsAfterNews);

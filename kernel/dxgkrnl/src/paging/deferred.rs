@@ -150,6 +150,8 @@ pub struct RingNeeds {
     pub packets: Option<RingNeed>,
     /// Displays, behind the work with this serial.
     pub displays: Option<u64>,
+    /// The kernel builds buffers now, and needs free ones.
+    pub builds: bool,
 }
 
 impl PagingRing {
@@ -247,7 +249,7 @@ impl PagingRing {
         let count = self.buffers.len();
         let middle = (self.next_buffer + (count - 1) / 2) % count;
         // A ring that stands around locked content waits for that, not for buffers.
-        let builds = !self.building.is_empty() && !self.stands();
+        let builds = needs.builds && !self.building.is_empty() && !self.stands();
         let buffer = builds.then(|| self.buffers[middle].busy_until.max(self.hold_until));
         // The kernel goes on with these itself.
         let noted = self.moving().into_iter().chain(needs.kept).min().map(ObjectNumber::raw);

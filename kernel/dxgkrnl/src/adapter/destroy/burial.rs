@@ -124,8 +124,7 @@ impl Adapter {
     ) {
         // A driver that panics at one of them takes the others along: their loss is no second bug.
         works.iter_mut().filter_map(|(work, _)| work.as_mut()).for_each(vidmm::Work::accept);
-        let may_build = self.may_pump() && !self.life.is_reset_due();
-        if may_build && works.iter().all(|(work, _)| work.is_none()) && self.memory.ring.has_nothing() {
+        if self.may_build_buffers() && works.iter().all(|(work, _)| work.is_none()) && self.memory.ring.has_nothing() {
             return self.end_at_once(cx, process, works.into_iter().filter_map(|(_, dead)| dead), gone);
         }
         let last = works.len();
