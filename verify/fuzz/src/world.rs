@@ -1,16 +1,18 @@
 //! One world: a host in virtual time, a witness, some hostile processes. After every call the kernel's invariants are
 //! checked; a refused call, made when nothing was under way, leaves the digest of the whole state as it was.
 
+mod answers;
 mod bystander;
 mod ending;
+mod power;
 mod setup;
 mod windows;
 
 use std::sync::Arc;
 
-use ddi::{DriverModel, PowerState};
+use ddi::DriverModel;
 use dxgk_host::{Host, StateDigest};
-use kmt_calls::{Call, MakeResidentFlags, PacketCall, Refusal, Reply, ResidencyCall, wire};
+use kmt_calls::{Call, wire};
 use sim::{Bystander, Random};
 use wddm_types::{Blame, NtStatus, ProcessId};
 
@@ -21,6 +23,7 @@ use crate::liar::{Liar, Lies};
 use crate::report::{Diary, Report};
 use crate::slot::Slot;
 use crate::witness::Witness;
+use crate::world::answers::{is_of_buffers, may_change, note};
 use crate::world::ending::Ending;
 use crate::world::setup::config;
 pub use crate::world::setup::{escapes, hangs, shows};
@@ -320,40 +323,6 @@ impl World {
         self.hostile[who] = Hostile::new(&self.host, dice, self.endless);
     }
 
-    /// The computer falls asleep, or wakes.
-    // spec: memory §1.10, memory §8.4
-    fn power(&mut self, random: &mut Random) -> Result<(), Broken> {
-        if self.asleep {
-            return self.wake();
-        }
-        let state = if random.chance(50) { PowerState::Standby } else { PowerState::Hibernate };
-        self.diary.write(format!("the computer falls asleep: {state:?}"));
-        match self.host.power_transition(state) {
-            Ok(()) => self.asleep = true,
-            Err(_) if self.lies.is_some() => return Ok(()),
-            // Work that never ends is in the way; it ends with its process.
-            Err(refusal) if self.endless && refusal.status == NtStatus::TIMEOUT => {
-                (0..self.hostile.len()).for_each(|who| self.kill(who));
-                self.drain()?;
-                self.asleep = true;
-            }
-            Err(refusal) => return Err(("power", refusal.to_string())),
-        }
-        self.report.sleeps += 1;
-        Ok(())
-    }
-
-    fn wake(&mut self) -> Result<(), Broken> {
-        self.diary.write("the computer wakes".into());
-        self.asleep = false;
-        match self.host.power_transition(PowerState::On) {
-            // A process that connected a doorbell has woken it.
-            Err(refusal) if refusal.status == NtStatus::INVALID_PARAMETER => Ok(()),
-            Err(refusal) if self.lies.is_none() => Err(("power", refusal.to_string())),
-            _ => Ok(()),
-        }
-    }
-
     fn notifications(&self) {
         for hostile in &self.hostile {
             while self.host.take_notification(hostile.id).is_some() {}
@@ -376,56 +345,4 @@ impl World {
         }
         Ok(())
     }
-}
-
-/// Takes an answer in; hands a refusal back.
-fn note(
-    diary: &Diary,
-    report: &mut Report,
-    hostile: &mut Hostile,
-    call: &Call,
-    result: Result<Reply, Refusal>,
-) -> Option<Refusal> {
-    let count = report.by_call.entry(call.name().to_owned()).or_default();
-    match result {
-        Ok(reply) => {
-            count[0] += 1;
-            diary.write(format!("    -> {reply:?}"));
-            hostile.known.answered(call, &reply);
-            hostile.program(call, reply);
-            None
-        }
-        Err(refusal) => {
-            count[1] += 1;
-            report.refused += 1;
-            let reason: String = refusal.reason.chars().filter(|letter| !letter.is_ascii_digit()).collect();
-            *report.reasons.entry(format!("{}: {reason}", call.name())).or_default() += 1;
-            diary.write(format!("    -> {refusal}"));
-            // A device was lost: most of what is known is of no use any more.
-            if refusal.status == NtStatus::DEVICE_REMOVED && hostile.dice.chance(30) {
-                hostile.known.forget_devices();
-            }
-            Some(refusal)
-        }
-    }
-}
-
-/// A refused buffer leaves the DMA buffer that it was translated into in the context's pool, shown by the aperture. One that
-/// waited for its device's turn has given it that turn: what the device lists is back, and is spared again.
-// spec: memory §7.1, memory §8.6
-fn is_of_buffers(call: &Call, part: &str, had_turn: bool) -> bool {
-    let buffers = matches!(call, Call::Packet(PacketCall::Render { .. } | PacketCall::Present { .. }));
-    let always = ["adapter", "segment", "device ", "lists of", "turns"].iter().any(|name| part.starts_with(name));
-    buffers && (always || had_turn && part.starts_with("memory of"))
-}
-
-/// Refusals that change something by the rules: a device is put into error, or named by what was refused.
-// spec: memory §9.3
-fn may_change(call: &Call, refusal: &Refusal) -> bool {
-    let must = matches!(call, Call::Residency(ResidencyCall::MakeResident { flags, .. }) if flags.contains(MakeResidentFlags::MUST_SUCCEED));
-    // A process told to retry a mode has something to do until then: it gets its turn.
-    let mode = matches!(call, Call::Display(kmt_calls::DisplayCall::SetDisplayMode { .. }));
-    mode && refusal.status == NtStatus::RETRY
-        || must && refusal.status == NtStatus::NO_MEMORY
-        || refusal.status == NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE
 }
