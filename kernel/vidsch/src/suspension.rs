@@ -231,8 +231,8 @@ impl<D: Copy + Ord, C: Copy + Ord, F: Copy> Suspensions<D, C, F> {
     }
 
     /// The number that a new context of a suspended device is suspended with: it has nothing to wait for.
-    pub fn last_number(&self) -> u64 {
-        self.last
+    pub fn last_number(&self) -> SuspensionNumber {
+        SuspensionNumber(self.last)
     }
 
     /// The point after which nothing executes for a device that is about to quiesce; `None`: nothing does now.

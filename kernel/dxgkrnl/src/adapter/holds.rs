@@ -159,7 +159,7 @@ impl Adapter {
         }
         let waiting = suspensions.waiting();
         holds.extend(
-            waiting.map(|leaving| Hold::new("a suspension", suspensions.last_number(), Until::Leaves(leaving))),
+            waiting.map(|leaving| Hold::new("a suspension", suspensions.last_number().raw(), Until::Leaves(leaving))),
         );
         holds
     }

@@ -1,7 +1,6 @@
 //! Ranks of contexts at work (sync §4.2): contexts enter them, wait for each other, get other priorities, and the driver of a hardware context
 //! hears its rank. `vidsch::Ranks` has the rule, `scheduling` the words that calls and drivers use for it.
 
-use ddi::DriverStatus;
 use engine_time::{Contender, Quanta, Rank};
 use events::Event;
 use gpu_fence::FenceId;
@@ -71,11 +70,15 @@ impl Adapter {
         self.pump_packets(cx);
     }
 
-    /// Tells the driver a context's rank before any work is submitted on it.
+    /// Tells the driver a context's rank before any work is submitted on it. A refusal is judged as one of the device's work.
     // spec: sync §4.2
-    pub(super) fn rank_newcomer(&mut self, cx: &Cx<'_>, number: ContextNumber) -> Result<(), DriverStatus> {
+    pub(super) fn rank_newcomer(&mut self, cx: &Cx<'_>, number: ContextNumber) {
         let rank = self.vidsch.ranks.tell(AnyContext::Hardware(number));
-        set_rank(&mut self.driver.call(cx), self.queues[number].kmd, rank)
+        let Context { kmd, node, device, .. } = self.queues[number];
+        if let Err(status) = set_rank(&mut self.driver.call(cx), kmd, rank) {
+            let verdict = Verdict::Lose(format!("SetContextSchedulingProperties failed for a new context: {status}"));
+            self.due.refused(DriverRefusal::new(RefusedWork::Rank(number), Some(device), [node], verdict));
+        }
     }
 
     /// Lends hardware contexts the rank of contexts that wait for them, as long as those wait.

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use ddi::{DriverStatus, OsContext, SuspendStatus};
+use ddi::{OsContext, SuspendStatus};
 use events::Event;
 use gpu_fence::FenceId;
 use vidmm::{AllocationId, UsedContent};
@@ -132,15 +132,20 @@ impl Adapter {
         }
     }
 
-    /// Suspends a context that is created on a quiesced device.
-    pub(super) fn suspend_newcomer(&mut self, cx: &Cx<'_>, context: ContextNumber) -> Result<(), DriverStatus> {
-        if !self.is_suspended(self.queues[context].device) {
-            return Ok(());
+    /// Suspends a context that is created on a quiesced device. A refusal is judged as one of the device's work: the fault of another device
+    /// may explain it.
+    pub(super) fn suspend_newcomer(&mut self, cx: &Cx<'_>, number: ContextNumber) {
+        let Context { kmd, node, device, .. } = self.queues[number];
+        if !self.is_suspended(device) {
+            return;
         }
-        let kmd = self.queues[context].kmd;
         let hardware = self.driver.call(cx).hardware_queues().expect("checked at adapter start");
+        let value = self.vidsch.suspensions.last_number();
         // It has no queue yet, so there is nothing to wait for.
-        hardware.suspend_context(kmd, self.vidsch.suspensions.last_number()).map(|_| ())
+        if let Err(status) = hardware.suspend_context(kmd, value.raw()) {
+            let verdict = Verdict::Lose(format!("SuspendContext failed for a new context: {status}"));
+            self.due.refused(DriverRefusal::new(RefusedWork::Suspension(number, value), Some(device), [node], verdict));
+        }
     }
 
     /// The driver acknowledges the suspension that it was asked for with this value.
@@ -191,6 +196,10 @@ impl Adapter {
 impl Adapter {
     /// When devices give way whose uses hold the ring; `None`: none does.
     pub(super) fn gives_way_ns(&self) -> Option<u64> {
+        // Most turns find the ring so.
+        if !self.memory.ring.waits_for_any_use() {
+            return None;
+        }
         let processes = self.owners.processes().filter(|(process, _)| *process != ProcessId::SYSTEM);
         self.memory.ring.gives_way_ns(processes.take(2).count() < 2)
     }

@@ -37,7 +37,7 @@ fn a_device_quiesces_when_its_last_context_acknowledges_and_runs_when_its_last_r
     assert_eq!((known.is_suspended('a'), known.reasons('a')), (false, SuspendReasons::empty()));
     assert_eq!(suspend(&mut known, 'a', &[1, 2]), 1);
     assert_eq!(known.suspend('a', RESIDENCY), Suspend::Pending(point(1)), "it is asked once");
-    assert_eq!(known.last_number(), 1);
+    assert_eq!(known.last_number().raw(), 1);
     assert_eq!((known.acknowledged(1, 1), known.take_reached()), (Ok(()), None));
     assert_eq!((known.awaits('a'), known.point_of('a')), (true, Some(point(1))));
     assert_eq!((known.acknowledged(2, 1), known.take_reached()), (Ok(()), Some(point(1))));
@@ -118,7 +118,7 @@ fn a_device_without_work_is_quiesced_by_a_reason_alone() {
     known.quiesce('a', RESIDENCY);
     assert!(known.is_suspended('a') && !known.awaits('a'));
     assert_eq!(known.suspend('a', TIMEOUT), Suspend::AlreadyQuiesced, "the driver is not asked");
-    assert_eq!(known.last_number(), 0);
+    assert_eq!(known.last_number().raw(), 0);
     assert!(!known.resume('a', RESIDENCY) && known.resume('a', TIMEOUT));
 }
 

@@ -13,7 +13,7 @@ use softgpu_umd::{Commands, SurfaceKind};
 use wddm_types::{GpuVa, NodeId};
 
 use crate::fence_interrupts::begin_wait;
-use acts::{Act, feeds_queue, preempts, ranks, renders, signals, stands, submits_packet, suspends};
+use acts::{Act, comes, feeds_queue, preempts, ranks, renders, signals, stands, submits_packet, suspends};
 use late::Tells;
 use stack::world::MIB;
 use world::{COMPUTE, COPY, WILD, World, buffer, packets, queue, world, world_of};
@@ -106,6 +106,18 @@ fn a_refusal_that_anothers_fault_explains_costs_nobody_else() {
         let (mut world, _faulting) = faulted(COMPUTE);
         world.refuse(function, false);
         act(&world, &world.bystander);
+        assert!(world.asked_again(function) > 0, "{function:?}: the driver is asked again");
+        world.only_the_guilty_is_lost(&format!("{function:?}"));
+    }
+}
+
+#[test]
+fn a_context_that_comes_while_anothers_fault_is_not_handled_is_suspended() {
+    // spec: memory §5.8, sync §4.1
+    for function in [Function::SuspendContext, Function::SetContextSchedulingProperties] {
+        let (mut world, _faulting) = faulted(COMPUTE);
+        world.refuse(function, false);
+        comes(&world, &world.bystander);
         assert!(world.asked_again(function) > 0, "{function:?}: the driver is asked again");
         world.only_the_guilty_is_lost(&format!("{function:?}"));
     }

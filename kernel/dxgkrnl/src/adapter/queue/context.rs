@@ -54,11 +54,8 @@ impl Adapter {
         assert_eq!(self.queues.add_context(context), number);
         self.enter_ranks(AnyContext::Hardware(number), process);
         self.keep_off_group(cx, device, node);
-        if let Err(status) = self.rank_newcomer(cx, number).and_then(|()| self.suspend_newcomer(cx, number)) {
-            // No process has its handle yet, so no call could ever destroy it.
-            self.destroy_context(cx, number);
-            return Err(from_driver(status));
-        }
+        self.rank_newcomer(cx, number);
+        self.suspend_newcomer(cx, number);
         Ok(number)
     }
 

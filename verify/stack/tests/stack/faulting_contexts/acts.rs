@@ -73,14 +73,7 @@ pub(super) fn suspends(world: &World, client: &Client) {
     let (tame, bytes) = buffer(client, target.va(), 7);
     queue.submit_wait(&go, 1).expect("a wait");
     queue.submit(tame.va(), bytes, 1).expect("a submission");
-    let lists = |gpu: &Gpu| {
-        let surface = gpu.create_surface(SurfaceKind::Local, 3 * MIB).expect("a surface");
-        let list = vec![surface.allocation().handle()];
-        let listed = gpu.paging().make_resident(list, MakeResidentFlags::CANT_TRIM_FURTHER);
-        assert!(listed.is_ok() || world.host.stopped().is_some(), "each fits by itself");
-        surface
-    };
-    let held = [lists(&client.gpu), lists(&third.gpu)];
+    let held = [lists(world, &client.gpu), lists(world, &third.gpu)];
     let waits = || world.late.0.lock().unwrap().refuses.is_some();
     while waits() {
         assert!(world.host.step(), "the client is suspended");
@@ -88,6 +81,36 @@ pub(super) fn suspends(world: &World, client: &Client) {
     if client.gpu.device().signal(&go, 1).is_ok() {
         ends(world, client, &target);
     }
+    drop(held);
+}
+
+/// Most of the video memory comes onto the list of a device.
+fn lists(world: &World, gpu: &Gpu) -> Surface {
+    let surface = gpu.create_surface(SurfaceKind::Local, 3 * MIB).expect("a surface");
+    let list = vec![surface.allocation().handle()];
+    let listed = gpu.paging().make_resident(list, MakeResidentFlags::CANT_TRIM_FURTHER);
+    assert!(listed.is_ok() || world.host.stopped().is_some(), "each fits by itself");
+    surface
+}
+
+/// A context comes to the client's device, which has work and is suspended until its next turn.
+pub(super) fn comes(world: &World, client: &Client) {
+    let refused = world.late.0.lock().unwrap().refuses.take();
+    let third = stack::world::client(&world.host);
+    let (busy, _context) = queue(client, COMPUTE);
+    let go = client.gpu.device().create_native_fence(NativeFenceRequest::default()).expect("a fence");
+    busy.submit_wait(&go, 1).expect("a wait");
+    let held = [lists(world, &client.gpu), lists(world, &third.gpu)];
+    (0..10).for_each(|_| _ = world.host.step());
+    world.late.0.lock().unwrap().refuses = refused;
+    let came = client.gpu.device().create_context(COMPUTE).expect("the fault is another's");
+    assert!(world.late.0.lock().unwrap().refuses.is_none(), "the device is suspended");
+    client.gpu.device().signal(&go, 1).expect("a signal");
+    let target = client.pinned(SurfaceKind::System, 4096);
+    let (tame, bytes) = buffer(client, target.va(), 7);
+    let queue = came.create_kernel_queue().expect("a queue");
+    queue.submit(tame.va(), bytes, 1).expect("a submission");
+    ends(world, client, &target);
     drop(held);
 }
 
