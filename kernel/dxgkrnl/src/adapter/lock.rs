@@ -68,6 +68,9 @@ impl Adapter {
     /// The uses that copies of a lock would wait for.
     fn uses_before_lock(&self, cx: &Cx<'_>, number: AllocationNumber) -> Vec<FencePoint<FenceId>> {
         let points = self.vidmm.lock_waits_for(self.memory.allocations[number].vidmm);
+        if points.is_empty() {
+            return Vec::new();
+        }
         self.unreached(cx, self.sync.live_points(points.to_vec()))
     }
 

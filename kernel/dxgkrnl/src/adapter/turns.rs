@@ -69,7 +69,9 @@ impl Adapter {
         if self.memory.turns.begin() {
             self.vidmm.forget_turn();
         }
-        self.list_withheld(cx);
+        if self.vidmm.any_withholds() {
+            self.list_withheld(cx);
+        }
         // The next turn is decided when the last one has begun: else the decisions would run away from the hardware.
         while self.vidmm.any_suspended() && !self.memory.ring.turn_outstanding() {
             self.note_idle_devices(cx);

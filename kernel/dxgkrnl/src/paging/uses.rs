@@ -53,6 +53,11 @@ impl PagingRing {
         now_ns - self.gave_way_ns
     }
 
+    /// Whether the work at the head waits for uses.
+    pub fn waits_for_any_use(&self) -> bool {
+        self.uses.is_some()
+    }
+
     /// The uses that the work at the head waits for.
     pub fn uses(&self) -> &[FencePoint<FenceId>] {
         self.uses.as_ref().map_or(&[], |wait| &wait.points)

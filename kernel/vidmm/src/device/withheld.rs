@@ -73,6 +73,11 @@ impl<F: Copy + Eq> Devices<F> {
         self.withholding.contains(&device)
     }
 
+    /// Whether any device withholds content.
+    pub fn any_withholds(&self) -> bool {
+        !self.withholding.is_empty()
+    }
+
     /// The devices that withhold content.
     pub fn withholding(&self) -> impl Iterator<Item = DeviceId> + '_ {
         self.withholding.iter().copied()

@@ -21,6 +21,11 @@ impl<F: Copy + Eq> VidMm<F> {
         self.devices.withheld_places(device)
     }
 
+    /// Whether any device withholds content.
+    pub fn any_withholds(&self) -> bool {
+        self.devices.any_withholds()
+    }
+
     /// The devices that withhold content.
     pub fn withholding(&self) -> Vec<DeviceId> {
         self.devices.withholding().collect()

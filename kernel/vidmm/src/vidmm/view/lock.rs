@@ -102,7 +102,8 @@ impl<F: Copy + Eq> VidMm<F> {
     // spec: memory §6.3, memory §10.1
     pub fn lock_waits_for(&self, id: AllocationId) -> &[FencePoint<F>] {
         let allocation = &self.allocations[id];
-        let copies = allocation.locks.count == 0
+        let copies = !allocation.last_use.is_empty()
+            && allocation.locks.count == 0
             && (self.rule_for(id, true) == Ok(Ruling::SystemCopy) || self.lock_moves(id) == Ok(true));
         if copies { &allocation.last_use } else { &[] }
     }
