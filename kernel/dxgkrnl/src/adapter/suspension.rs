@@ -201,7 +201,10 @@ impl Adapter {
             return None;
         }
         let processes = self.owners.processes().filter(|(process, _)| *process != ProcessId::SYSTEM);
-        self.memory.ring.gives_way_ns(processes.take(2).count() < 2)
+        // Their turns stand behind one that the ring has not begun. A device may have work of which the kernel has not heard.
+        let in_line = self.vidmm.line().filter_map(|device| self.owners.device_of(device));
+        let in_line = in_line.map(|device| self.owners.process_of(device));
+        self.memory.ring.gives_way_ns(processes.take(2).count() < 2, in_line)
     }
 
     /// Has the devices give way whose uses hold the ring, if it is time.

@@ -65,11 +65,13 @@ impl PagingRing {
 
     /// When devices are to give way; `None`: the head waits for no use, or no other process waits with it. `is_alone`: there is one process, so
     /// that the kernel's own works are for that one.
-    pub fn gives_way_ns(&self, is_alone: bool) -> Option<u64> {
+    /// `in_line`: the processes whose devices wait for a turn.
+    pub fn gives_way_ns(&self, is_alone: bool, mut in_line: impl Iterator<Item = ProcessId>) -> Option<u64> {
         let wait = self.uses.as_ref().filter(|wait| wait.refused_at != Some(self.last_queued))?;
         let counts = |work: &&QueuedWork| !is_alone || work.process != ProcessId::SYSTEM;
-        let others = |work: &QueuedWork| wait.users.iter().any(|user| *user != work.process);
-        self.held.iter().filter(counts).any(others).then_some(wait.since_ns + USE_MAX_NS)
+        let is_other = |process: ProcessId| wait.users.iter().any(|user| *user != process);
+        let waits = self.held.iter().filter(counts).any(|work| is_other(work.process));
+        (waits || in_line.any(is_other)).then_some(wait.since_ns + USE_MAX_NS)
     }
 
     /// Whether the hardware runs the work of the uses: it has run for so long until now. Then the ring waits on, for what runs ends.

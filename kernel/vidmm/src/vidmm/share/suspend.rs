@@ -35,6 +35,11 @@ impl<F: Copy + Eq> VidMm<F> {
         self.devices.any_waits()
     }
 
+    /// The suspended devices, the longest waiting first.
+    pub fn line(&self) -> impl Iterator<Item = DeviceId> + '_ {
+        self.devices.line()
+    }
+
     /// Whether a device has nothing to run. Content of idle devices goes before that of busy ones, and an idle
     /// suspended device does not stand in line. Devices start busy.
     pub fn set_device_idle(&mut self, device: DeviceId, idle: bool) {
