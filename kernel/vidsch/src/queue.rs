@@ -74,11 +74,11 @@ impl<P, F> Queue<P, F> {
     }
 
     pub(crate) fn wait_no_more(&mut self, over: impl Fn(&FencePoint<F>) -> bool) {
-        let waits = self.packets.iter_mut().filter_map(|packet| match packet {
-            Packet::Wait(points) => Some(points),
-            _ => None,
-        });
-        waits.for_each(|points| points.retain(|point| !over(point)));
+        for packet in &mut self.packets {
+            if let Packet::Wait(points) = packet {
+                points.retain(|point| !over(point));
+            }
+        }
     }
 
     pub(crate) fn next(&mut self) -> Option<Step<P, F>> {

@@ -271,14 +271,15 @@ impl<F: Copy + Eq> VidMm<F> {
             return None;
         }
         self.devices.note_uses(device, last_use);
-        let mut listed = list.to_vec();
         if self.devices.withholds(device) {
             let devices = &mut self.devices;
+            let mut listed = list.to_vec();
             listed.retain(|id| devices.stays_listed(device, *id) > 0 || !devices.withhold_less(device, *id));
+            self.count_down(device, &listed, flags, last_use, None);
+            return None;
         }
-        let list = &listed[..];
         // Where lists name each of these more often than this call takes back, nothing leaves its place and there is no work to construct.
-        if list.iter().all(|id| self.allocations[*id].count > list.len() as u64) || self.devices.withholds(device) {
+        if list.iter().all(|id| self.allocations[*id].count > list.len() as u64) {
             self.count_down(device, list, flags, last_use, None);
             return None;
         }
