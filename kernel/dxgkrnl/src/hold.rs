@@ -17,6 +17,11 @@ use crate::due::Waiter;
 use crate::leaving::Leaving;
 use crate::number::DeviceNumber;
 
+/// How long works and calls of other processes wait for a use that the hardware does not run, in ns. Then the device of the use gives way, or
+/// the call does without the memory. The kernel asks the hardware when this time is over for the first time, and again after as long.
+// spec: memory §10.1
+pub const USE_MAX_NS: u64 = 10_000_000;
+
 /// A thing that the kernel holds.
 #[derive(Debug)]
 pub struct Hold {

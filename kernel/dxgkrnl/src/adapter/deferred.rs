@@ -195,7 +195,7 @@ impl Adapter {
     pub(super) fn ring_needs(&self) -> RingNeeds {
         RingNeeds {
             kept: self.memory.paging_queues.first_kept(self.memory.ring.done()),
-            packets: self.ring_need(),
+            packets: self.packet_needs().next().map(|(_, need)| need),
             displays: self.display_need(),
             builds: self.may_build_buffers(),
         }

@@ -201,10 +201,18 @@ impl Adapter {
             return None;
         }
         let processes = self.owners.processes().filter(|(process, _)| *process != ProcessId::SYSTEM);
-        // Their turns stand behind one that the ring has not begun. A device may have work of which the kernel has not heard.
+        let is_alone = processes.take(2).count() < 2;
+        // A turn stands behind one that the ring has not begun.
         let in_line = self.vidmm.line().filter_map(|device| self.owners.device_of(device));
-        let in_line = in_line.map(|device| self.owners.process_of(device));
-        self.memory.ring.gives_way_ns(processes.take(2).count() < 2, in_line)
+        let packets = self.packet_needs().map(|(device, _)| device);
+        let done = self.memory.ring.done();
+        let values = self.memory.paging_queues.first_kept_of_each().filter(|(_, work)| work.raw() > done);
+        let devices = in_line.chain(packets).chain(values.map(|(device, _)| device));
+        let beside = devices.map(|device| self.owners.process_of(device));
+        // Works of the kernel, calls and displays are for any process, or for the one that there is.
+        let any = || (self.memory.ring.has_callers() || self.display_need().is_some()).then_some(ProcessId::SYSTEM);
+        let waiting = self.memory.ring.held_processes().chain(beside).chain(std::iter::once_with(any).flatten());
+        self.memory.ring.gives_way_ns(waiting.filter(|process| !is_alone || *process != ProcessId::SYSTEM))
     }
 
     /// Has the devices give way whose uses hold the ring, if it is time.
@@ -279,7 +287,7 @@ impl Adapter {
     }
 
     /// How long the hardware has run the work that ends with these points. It grows while a packet context has its node.
-    fn running_ns_of(&mut self, cx: &Cx<'_>, points: &[FencePoint<FenceId>]) -> u64 {
+    pub(super) fn running_ns_of(&mut self, cx: &Cx<'_>, points: &[FencePoint<FenceId>]) -> u64 {
         let of: Vec<_> = points.iter().filter_map(|point| self.sync.number_if_there(point.fence)).collect();
         let queues = self.queues.iter().filter(|(_, queue)| of.contains(&queue.progress));
         let queues: Vec<_> = queues.map(|(_, queue)| queue.kmd).collect();

@@ -62,22 +62,24 @@ pub enum Deferred {
 }
 
 impl Deferred {
+    /// Whether a call waits until it is carried out.
+    fn has_caller(&self) -> bool {
+        use Deferred::{Answer, PowerDown, Returns, Stop, Unlocked};
+        matches!(self, Answer(..) | Unlocked(_) | Returns | PowerDown(..) | Stop(_))
+    }
+
     /// Whether a call or a device waits until it is carried out. The rest is done with the next turn that comes along.
     pub(super) fn is_awaited(&self) -> bool {
-        matches!(
+        let of_device = matches!(
             self,
-            Deferred::Answer(..)
-                | Deferred::Unlocked(_)
-                | Deferred::Returns
-                | Deferred::Resume(..)
+            Deferred::Resume(..)
                 | Deferred::Relocated(_)
                 | Deferred::StillnessOver(_)
                 | Deferred::Signal { .. }
                 | Deferred::UnreachedFence(_)
                 | Deferred::CommonUse(_)
-                | Deferred::PowerDown(..)
-                | Deferred::Stop(..)
-        )
+        );
+        of_device || self.has_caller()
     }
 }
 
@@ -158,6 +160,11 @@ impl PagingRing {
     /// Carries an action out when the ring has got past everything queued so far.
     pub fn defer(&mut self, what: Deferred) {
         self.deferred.push(self.last_queued, what);
+    }
+
+    /// Whether a call waits for an action.
+    pub fn has_callers(&self) -> bool {
+        self.deferred.all.iter().any(|(_, what)| what.has_caller())
     }
 
     /// The oldest action, if the hardware has got past its place and the process sees what the work there has moved: before that nothing

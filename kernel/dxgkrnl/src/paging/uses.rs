@@ -8,13 +8,8 @@ use vidmm::{AllocationId, Operation, UsedContent, WithheldPlace};
 use wddm_types::{FencePoint, ProcessId};
 
 use super::PagingRing;
-use super::work::QueuedWork;
+use crate::hold::USE_MAX_NS;
 use crate::number::{PagingQueueNumber, PagingWorkNumber};
-
-/// How long the ring waits for a use that does not run while works of other processes stand behind: then the device gives way. The kernel asks
-/// the hardware when this time is over for the first time, and again after as long.
-// spec: memory §10.1
-const USE_MAX_NS: u64 = 10_000_000;
 
 /// The wait of the work at the head.
 pub(super) struct UseWait {
@@ -63,15 +58,16 @@ impl PagingRing {
         self.uses.as_ref().map_or(&[], |wait| &wait.points)
     }
 
-    /// When devices are to give way; `None`: the head waits for no use, or no other process waits with it. `is_alone`: there is one process, so
-    /// that the kernel's own works are for that one.
-    /// `in_line`: the processes whose devices wait for a turn.
-    pub fn gives_way_ns(&self, is_alone: bool, mut in_line: impl Iterator<Item = ProcessId>) -> Option<u64> {
+    /// The processes of the works that have not started.
+    pub fn held_processes(&self) -> impl Iterator<Item = ProcessId> + '_ {
+        self.held.iter().map(|work| work.process)
+    }
+
+    /// When devices are to give way to these processes, which wait for the ring; `None`: the head waits for no use, or for uses of these alone.
+    pub fn gives_way_ns(&self, mut waiting: impl Iterator<Item = ProcessId>) -> Option<u64> {
         let wait = self.uses.as_ref().filter(|wait| wait.refused_at != Some(self.last_queued))?;
-        let counts = |work: &&QueuedWork| !is_alone || work.process != ProcessId::SYSTEM;
         let is_other = |process: ProcessId| wait.users.iter().any(|user| *user != process);
-        let waits = self.held.iter().filter(counts).any(|work| is_other(work.process));
-        (waits || in_line.any(is_other)).then_some(wait.since_ns + USE_MAX_NS)
+        waiting.any(is_other).then_some(wait.since_ns + USE_MAX_NS)
     }
 
     /// Whether the hardware runs the work of the uses: it has run for so long until now. Then the ring waits on, for what runs ends.

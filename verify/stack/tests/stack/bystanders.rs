@@ -17,12 +17,12 @@ use crate::timeouts::drain;
 use stack::world::{MIB, VIRTUAL};
 
 /// How long a call of a bystander takes at most, in virtual time: some milliseconds of paging.
-const BOUND_NS: u64 = 50_000_000;
-const USED: u64 = 2 * MIB;
+pub const BOUND_NS: u64 = 50_000_000;
+pub const USED: u64 = 2 * MIB;
 const NODE: NodeId = NodeId(1);
 
 /// The kinds of queues, each on an adapter that has it.
-const QUEUES: [(&str, Stage); 7] = [
+pub const QUEUES: [(&str, Stage); 7] = [
     ("discrete-4k", Stage::User),
     ("discrete-4k", Stage::Hardware),
     ("wddm2-packets", Stage::Packet),
@@ -35,13 +35,13 @@ const QUEUES: [(&str, Stage); 7] = [
 const KINDS: [SurfaceKind; 2] = [SurfaceKind::Local, SurfaceKind::System];
 
 /// A process with a device and a lane.
-struct Player {
-    lane: Lane,
-    gpu: Gpu,
-    link: Arc<ProcessLink>,
+pub struct Player {
+    pub lane: Lane,
+    pub gpu: Gpu,
+    pub link: Arc<ProcessLink>,
 }
 
-fn player(host: &Arc<Host>, stage: Stage) -> Player {
+pub fn player(host: &Arc<Host>, stage: Stage) -> Player {
     let link = ProcessLink::new(Arc::clone(host));
     let gpu = Gpu::open(Arc::clone(&link) as Arc<dyn Link>).expect("the adapter opens");
     let lane = Lane::create_at(&gpu, NODE, stage).expect("a lane");
@@ -49,13 +49,13 @@ fn player(host: &Arc<Host>, stage: Stage) -> Player {
 }
 
 impl Player {
-    fn pinned(&self, kind: SurfaceKind, bytes: u64) -> Surface {
+    pub fn pinned(&self, kind: SurfaceKind, bytes: u64) -> Surface {
         let surface = self.gpu.create_surface(kind, bytes).expect("a surface");
         self.gpu.pin(&surface).expect("room");
         surface
     }
 
-    fn fence(&self) -> Fence {
+    pub fn fence(&self) -> Fence {
         let device = self.gpu.device();
         let fence = match self.gpu.has_native_fences() {
             true => device.create_native_fence(NativeFenceRequest::default()),
@@ -65,21 +65,32 @@ impl Player {
     }
 
     /// Writes a surface behind a wait. Answers with the value of the submission.
-    fn writes(&mut self, surface: &Surface, behind: Option<&Fence>) -> u64 {
+    pub fn writes(&mut self, surface: &Surface, behind: Option<&Fence>) -> u64 {
         if let Some(fence) = behind {
             self.lane.wait_on_gpu(&self.gpu, None, fence, 1).expect("a wait");
         }
         self.lane.fill(surface, 0, 4096, 7);
+        self.submit()
+    }
+
+    pub fn submit(&mut self) -> u64 {
         self.lane.submit(&self.gpu, None).expect("a submission")
     }
 
-    fn evict(&self, surface: &Surface, flags: EvictFlags) {
+    /// Submits, and waits until the work is done.
+    pub fn completes(&mut self) {
+        let value = self.submit();
+        self.lane.wait(&self.gpu, value).expect("it completes");
+    }
+
+    pub fn evict(&self, surface: &Surface, flags: EvictFlags) {
         self.gpu.device().evict(vec![surface.allocation().handle()], flags).expect("it is on the list");
     }
 
-    fn make_resident(&self, surface: &Surface) -> Residency {
+    /// Makes a surface resident, beyond the budget where the memory lets it.
+    pub fn make_resident(&self, surface: &Surface) -> Residency {
         let list = vec![surface.allocation().handle()];
-        self.gpu.paging().make_resident(list, MakeResidentFlags::empty()).expect("room")
+        self.gpu.paging().make_resident(list, MakeResidentFlags::CANT_TRIM_FURTHER).expect("room")
     }
 }
 
@@ -94,7 +105,7 @@ struct World {
     last: u64,
 }
 
-fn host_of(profile: &str) -> (Arc<Host>, Moves) {
+pub fn host_of(profile: &str) -> (Arc<Host>, Moves) {
     let moves = Moves::default();
     let config = HostConfig {
         vram_bytes: 4 * MIB,
@@ -233,106 +244,6 @@ fn what_stands_aside_goes_with_its_process() {
         world.bystander_goes_on();
         world.host.check_invariants().expect("nothing is left of it");
     });
-}
-
-/// How a holder gives up what its waiting work uses.
-#[derive(Clone, Copy, Debug)]
-enum GivesUp {
-    Evicts,
-    Destroys,
-}
-
-/// Another process needs the room of content that waiting work uses: the holder's device gives way, and its work finds the content as it was.
-#[test]
-fn a_device_gives_way_whose_waiting_work_uses_what_another_process_needs_the_room_of() {
-    // spec: memory §8.6, memory §10.1
-    // Buffers of the first generation name what they use, and keep it on the list.
-    let queues = QUEUES.into_iter().filter(|(profile, _)| *profile != "wddm1-banks");
-    for ((profile, stage), how) in queues.flat_map(|queue| [GivesUp::Evicts, GivesUp::Destroys].map(|how| (queue, how)))
-    {
-        eprintln!("{profile}, {stage:?}, {how:?}");
-        let (host, _) = host_of(profile);
-        let mut holder = player(&host, stage);
-        let used = holder.pinned(SurfaceKind::Local, USED);
-        let (read, report) = (holder.pinned(SurfaceKind::System, USED), holder.pinned(SurfaceKind::System, 4096));
-        holder.lane.pattern(&used, 5);
-        let value = holder.lane.submit(&holder.gpu, None).expect("a submission");
-        holder.lane.wait(&holder.gpu, value).expect("it completes");
-        let go = holder.fence();
-        holder.lane.wait_on_gpu(&holder.gpu, None, &go, 1).expect("a wait");
-        holder.lane.copy(&used, 0, &read, 0, USED);
-        let last = holder.lane.submit(&holder.gpu, None).expect("a submission");
-        match how {
-            GivesUp::Evicts => holder.evict(&used, EvictFlags::empty()),
-            GivesUp::Destroys => used.allocation().destroy(DestroyFlags::empty()).expect("it is there"),
-        }
-        let mut other = player(&host, stage);
-        let began = other.link.now_ns();
-        let theirs = other.pinned(SurfaceKind::Local, 3 * MIB);
-        assert!(other.link.now_ns() - began <= BOUND_NS, "{} ns", other.link.now_ns() - began);
-        let value = other.writes(&theirs, None);
-        other.lane.wait(&other.gpu, value).expect("it completes");
-        host.check_invariants().expect("each hold has its end");
-        holder.gpu.device().signal(&go, 1).expect("the work goes on");
-        holder.lane.wait(&holder.gpu, last).expect("it has its turn");
-        holder.lane.check(&read, 5, &report, 1);
-        let value = holder.lane.submit(&holder.gpu, None).expect("a submission");
-        holder.lane.wait(&holder.gpu, value).expect("it completes");
-        assert_eq!(report.lock().expect("system memory").read_word(0), 0, "other bytes");
-        drain(&host);
-        host.check_invariants().expect("nothing is left of it");
-    }
-}
-
-/// A process evicts what its waiting work uses and makes other content resident in its place: another process goes on, the first work finds its
-/// content as it was, and the other content comes behind it.
-#[test]
-fn a_device_withholds_what_it_has_made_resident_in_place_of_what_its_waiting_work_uses() {
-    // spec: memory §4.9, memory §8.6, memory §10.1
-    let mut withheld = 0;
-    for (profile, stage) in QUEUES.into_iter().filter(|(profile, _)| *profile != "wddm1-banks") {
-        eprintln!("{profile}, {stage:?}");
-        let (host, _) = host_of(profile);
-        let mut holder = player(&host, stage);
-        let used = holder.pinned(SurfaceKind::Local, USED);
-        let (read, report) = (holder.pinned(SurfaceKind::System, USED), holder.pinned(SurfaceKind::System, 4096));
-        let next = holder.gpu.create_surface(SurfaceKind::Local, 3 * MIB).expect("a surface");
-        holder.lane.pattern(&used, 5);
-        let value = holder.lane.submit(&holder.gpu, None).expect("a submission");
-        holder.lane.wait(&holder.gpu, value).expect("it completes");
-        let go = holder.fence();
-        holder.lane.wait_on_gpu(&holder.gpu, None, &go, 1).expect("a wait");
-        holder.lane.copy(&used, 0, &read, 0, USED);
-        let last = holder.lane.submit(&holder.gpu, None).expect("a submission");
-        holder.evict(&used, EvictFlags::empty());
-        let comes = holder.make_resident(&next);
-        let mut other = player(&host, stage);
-        let began = other.link.now_ns();
-        let theirs = other.pinned(SurfaceKind::Local, MIB);
-        let value = other.writes(&theirs, None);
-        other.lane.wait(&other.gpu, value).expect("it completes");
-        assert!(other.link.now_ns() - began <= BOUND_NS, "{} ns", other.link.now_ns() - began);
-        host.check_invariants().expect("each hold has its end");
-        let paging = holder.gpu.paging();
-        if let Residency::Pending { paging_fence_value } = comes {
-            withheld += u32::from(paging.fence().current() < paging_fence_value);
-        }
-        holder.gpu.device().signal(&go, 1).expect("the work goes on");
-        holder.lane.wait(&holder.gpu, last).expect("it has its turn");
-        if let Residency::Pending { paging_fence_value } = comes {
-            holder.gpu.device().wait(&[(paging.fence(), paging_fence_value)]).expect("the content comes behind it");
-        }
-        holder.lane.check(&read, 5, &report, 1);
-        holder.lane.pattern(&next, 9);
-        holder.lane.check(&next, 9, &report, 2);
-        let value = holder.lane.submit(&holder.gpu, None).expect("a submission");
-        holder.lane.wait(&holder.gpu, value).expect("it completes");
-        let report = report.lock().expect("system memory");
-        assert_eq!([0, 8].map(|at| report.read_word(at)), [0, 0], "other bytes");
-        drain(&host);
-        host.check_invariants().expect("nothing is left of it");
-    }
-    assert!(withheld >= 3, "adapters with memory of their own: {withheld}");
 }
 
 /// A lock whose copy waits for what waiting work writes is answered behind that work, and the paging ring waits for neither.

@@ -32,6 +32,7 @@ mod fence_sleep;
 mod fences;
 mod filters;
 mod flips;
+mod gives_way;
 mod hardware_ranks;
 mod intra_gpu;
 mod io_mmu;

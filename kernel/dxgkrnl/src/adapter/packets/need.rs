@@ -4,7 +4,7 @@
 use vidmm::AllocationId;
 
 use crate::adapter::Adapter;
-use crate::number::PacketContextNumber;
+use crate::number::{DeviceNumber, PacketContextNumber};
 use crate::packet::Needs;
 use crate::paging::RingNeed;
 
@@ -54,13 +54,13 @@ impl Adapter {
         written.filter(|primary| !self.displays.may_write(*primary)).collect()
     }
 
-    /// The least point of the paging ring that a next packet needs.
-    pub(in crate::adapter) fn ring_need(&self) -> Option<RingNeed> {
+    /// The points of the paging ring that next packets need, each with the packet's device.
+    pub(in crate::adapter) fn packet_needs(&self) -> impl Iterator<Item = (DeviceNumber, RingNeed)> + '_ {
         let waits = |number: PacketContextNumber| {
             let known = &self.packets[number];
             let runs = !self.is_suspended(known.device) && self.vidsch.queues.next_is_work(known.vidsch);
-            runs.then(|| self.need_of(number)).flatten()
+            runs.then(|| self.need_of(number)).flatten().map(|need| (known.device, need))
         };
-        self.vidsch.nodes.contexts_of(self.vidsch.queues.holding()).into_iter().find_map(waits)
+        self.vidsch.nodes.contexts_of(self.vidsch.queues.holding()).into_iter().filter_map(waits)
     }
 }

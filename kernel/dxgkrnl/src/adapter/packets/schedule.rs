@@ -40,7 +40,7 @@ impl Adapter {
                 released |= self.pump_node(cx, node);
             }
         }
-        if self.ring_need().is_some() {
+        if self.packet_needs().next().is_some() {
             self.watch_progress(cx);
         }
     }

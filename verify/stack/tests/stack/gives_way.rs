@@ -1,0 +1,144 @@
+//! A device gives way whose waiting work uses what others need: its work has its turn afterwards, and finds its content as it was.
+
+use std::sync::Arc;
+
+use d3dkmt::{DestroyFlags, Device, EvictFlags, Fence, Residency};
+use dxgk_host::Host;
+use kmt_link::Link;
+use softgpu_umd::{Stage, Surface, SurfaceKind};
+
+use crate::bystanders::{BOUND_NS, Player, QUEUES, USED, host_of, player};
+use crate::timeouts::drain;
+use stack::world::MIB;
+
+/// A process whose work copies a surface behind its own fence.
+struct Holder {
+    host: Arc<Host>,
+    player: Player,
+    go: Fence,
+    used: Surface,
+    read: Surface,
+    report: Surface,
+    last: u64,
+}
+
+impl Holder {
+    fn of(host: &Arc<Host>, stage: Stage) -> Self {
+        let mut player = player(host, stage);
+        let used = player.pinned(SurfaceKind::Local, USED);
+        let (read, report) = (player.pinned(SurfaceKind::System, USED), player.pinned(SurfaceKind::System, 4096));
+        player.lane.pattern(&used, 5);
+        player.completes();
+        let go = player.fence();
+        player.lane.wait_on_gpu(&player.gpu, None, &go, 1).expect("a wait");
+        player.lane.copy(&used, 0, &read, 0, USED);
+        let last = player.submit();
+        Self { host: Arc::clone(host), player, go, used, read, report, last }
+    }
+
+    /// The client lets its work go on, which finds what it wrote; content that was to come has come behind it.
+    fn goes_on(mut self, comes: Option<(&Surface, Residency)>) {
+        let player = &mut self.player;
+        player.gpu.device().signal(&self.go, 1).expect("the work goes on");
+        player.lane.wait(&player.gpu, self.last).expect("it has its turn");
+        player.lane.check(&self.read, 5, &self.report, 1);
+        if let Some((next, comes)) = comes {
+            if let Residency::Pending { paging_fence_value } = comes {
+                let paging = player.gpu.paging().fence();
+                player.gpu.device().wait(&[(paging, paging_fence_value)]).expect("the content comes behind it");
+            }
+            player.lane.pattern(next, 9);
+            player.lane.check(next, 9, &self.report, 2);
+        }
+        player.completes();
+        let report = self.report.lock().expect("system memory");
+        assert_eq!([0, 8].map(|at| report.read_word(at)), [0, 0], "other bytes");
+        drain(&self.host);
+        self.host.check_invariants().expect("nothing is left of it");
+    }
+}
+
+/// A bystander makes a surface resident and has work write it, within the bound.
+fn goes_on_within_bound(host: &Host, player: &mut Player, surface: impl FnOnce(&Player) -> Surface) {
+    let began = player.link.now_ns();
+    let surface = surface(player);
+    player.lane.fill(&surface, 0, 4096, 7);
+    player.completes();
+    let took = player.link.now_ns() - began;
+    assert!(took <= BOUND_NS, "{took} ns");
+    host.check_invariants().expect("each hold has its end");
+}
+
+/// The kinds of queues whose buffers do not name what they use: those of the first generation keep it on the list.
+fn queues() -> impl Iterator<Item = (&'static str, Stage)> {
+    QUEUES.into_iter().filter(|(profile, _)| *profile != "wddm1-banks")
+}
+
+/// How a holder gives up what its waiting work uses.
+#[derive(Clone, Copy, Debug)]
+enum GivesUp {
+    Evicts,
+    Destroys,
+}
+
+/// Another process needs the room of content that waiting work uses.
+#[test]
+fn a_device_gives_way_whose_waiting_work_uses_what_another_process_needs_the_room_of() {
+    // spec: memory §8.6, memory §10.1
+    for ((profile, stage), how) in
+        queues().flat_map(|queue| [GivesUp::Evicts, GivesUp::Destroys].map(|how| (queue, how)))
+    {
+        eprintln!("{profile}, {stage:?}, {how:?}");
+        let (host, _) = host_of(profile);
+        let holder = Holder::of(&host, stage);
+        match how {
+            GivesUp::Evicts => holder.player.evict(&holder.used, EvictFlags::empty()),
+            GivesUp::Destroys => holder.used.allocation().destroy(DestroyFlags::empty()).expect("it is there"),
+        }
+        let mut other = player(&host, stage);
+        goes_on_within_bound(&host, &mut other, |other| other.pinned(SurfaceKind::Local, 3 * MIB));
+        holder.goes_on(None);
+    }
+}
+
+/// A process evicts what its waiting work uses and makes other content resident in its place: another process goes on, and the other content
+/// comes behind the work.
+#[test]
+fn a_device_withholds_what_it_has_made_resident_in_place_of_what_its_waiting_work_uses() {
+    // spec: memory §4.9, memory §8.6, memory §10.1
+    let mut withheld = 0;
+    for (profile, stage) in queues() {
+        eprintln!("{profile}, {stage:?}");
+        let (host, _) = host_of(profile);
+        let holder = Holder::of(&host, stage);
+        let next = holder.player.gpu.create_surface(SurfaceKind::Local, 3 * MIB).expect("a surface");
+        holder.player.evict(&holder.used, EvictFlags::empty());
+        let comes = holder.player.make_resident(&next);
+        let mut other = player(&host, stage);
+        goes_on_within_bound(&host, &mut other, |other| other.pinned(SurfaceKind::Local, MIB));
+        if let Residency::Pending { paging_fence_value } = comes {
+            withheld += u32::from(holder.player.gpu.paging().fence().current() < paging_fence_value);
+        }
+        holder.goes_on(Some((&next, comes)));
+    }
+    assert!(withheld >= 3, "adapters with memory of their own: {withheld}");
+}
+
+/// A call waits until the ring has got past what is queued, and queues nothing.
+#[test]
+fn a_device_gives_way_to_calls_that_wait_for_the_ring() {
+    // spec: memory §8.6, memory §10.1
+    for (profile, stage) in queues() {
+        eprintln!("{profile}, {stage:?}");
+        let (host, _) = host_of(profile);
+        let other = player(&host, stage);
+        let holder = Holder::of(&host, stage);
+        let next = holder.player.gpu.create_surface(SurfaceKind::Local, 3 * MIB).expect("a surface");
+        holder.player.evict(&holder.used, EvictFlags::empty());
+        let comes = holder.player.make_resident(&next);
+        let began = other.link.now_ns();
+        Device::create(other.gpu.adapter()).expect("a device");
+        assert!(other.link.now_ns() - began <= BOUND_NS, "{} ns", other.link.now_ns() - began);
+        holder.goes_on(Some((&next, comes)));
+    }
+}
