@@ -159,7 +159,7 @@ pub(crate) struct Allocation<F> {
     pub displayed: Seldom<Displayed>,
     /// Serial of the last work that touched its content or backing store.
     pub last_work: u64,
-    /// Serial of the last work of a MakeResident that brings content of it.
+    /// Serial of the last work of a MakeResident that brings content of it, or that stood before one of a suspended device.
     pub comes_with: u64,
     /// What the planner was told of it.
     pub told: Seldom<Told>,

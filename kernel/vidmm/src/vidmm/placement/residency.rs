@@ -101,6 +101,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut plan = plan.inspect_err(|_| self.pressure.feel())?;
         self.foresee_use(device, list);
         self.leave_in_place(device, list, &mut plan);
+        if waits {
+            self.comes_behind_works(device, list);
+        }
         for &id in list {
             self.count_up(device, id);
         }
@@ -125,6 +128,15 @@ impl<F: Copy + Eq> VidMm<F> {
         let missing = list.iter().find(|id| !waits && !self.is_resident(**id));
         debug_assert!(missing.is_none(), "{missing:?} was brought in for {device:?}, and is not all there");
         Ok(self.finish(batch, false))
+    }
+
+    /// A suspended device makes content resident: its work that uses the content comes behind all works that are decided.
+    fn comes_behind_works(&mut self, device: DeviceId, list: &[AllocationId]) {
+        let last = self.works.returned();
+        let new = list.iter().copied().filter(|id| !self.devices[device].lists(*id) && !self.is_resident(*id));
+        for id in new.collect::<Vec<_>>() {
+            self.allocations[id].comes_with = last;
+        }
     }
 
     /// Adds allocations to a device's list although a lock keeps one of them out ([`MakeResidentError::Locked`]): the counts

@@ -3,7 +3,10 @@
 use wddm_types::{FencePoint, PAGE_BYTES};
 
 use super::world::*;
-use crate::{AllocationId, DeviceId, Direction, EvictFlags, MoveKind, NextResume, Operation, UsedContent, Work};
+use crate::{
+    AllocationId, DeviceId, Direction, EvictFlags, MakeResidentFlags, MoveKind, NextResume, Operation, UsedContent,
+    Work,
+};
 
 const NOW: EvictFlags = EvictFlags { only_if_necessary: false, not_written_to: false };
 
@@ -236,4 +239,35 @@ fn a_device_that_would_never_have_a_turn_gives_no_way() {
     let before = mm.state_digest();
     assert!(!mm.give_way(b, of(2), &uses_of(&work)), "78 pages of 64, and its work may use all");
     assert_eq!(mm.state_digest(), before);
+}
+
+#[test]
+fn a_device_withholds_what_it_made_resident_while_a_work_that_suspends_it_stood_behind_its_use() {
+    // spec: memory §4.9, memory §8.6
+    let (mut mm, [(_, a), (_, b)]) = with_processes::<2>(64);
+    let theirs = create(&mut mm, b, 50, &[VRAM]);
+    mm.make_resident(b, &[theirs]).expect("room");
+    mm.set_device_idle(b, true);
+    let [used, listed, next] = [30, 20, 20].map(|pages| create(&mut mm, a, pages, &[VRAM]));
+    let beyond = MakeResidentFlags { cant_trim_further: true, ..MakeResidentFlags::default() };
+    mm.make_resident_with(a, &[used, listed], beyond).expect("the other is idle");
+    mm.evict(a, &[used], NOW, &[point(1, 5)]).expect("counted");
+    mm.set_device_idle(b, false);
+    let later = 10 * mm.policy.residency_quantum_ns;
+    assert_eq!(mm.next_to_resume(later), NextResume::Resume(b));
+    let work = mm.resume(b).expect("there is room").expect("it comes");
+    assert_eq!((&work.after[..], mm.is_suspended(a)), (&[point(1, 5)][..], true));
+    assert!(mm.make_resident_with(a, &[next], beyond).expect("it would fit alone").is_none(), "it comes with a turn");
+    assert!(mm.give_way(a, of(1), &uses_of(&work)), "70 pages of 64 in two turns");
+    mm.check_invariants(&[]).expect("all rules hold");
+    assert_eq!((mm.withholds(a), mm.count(a, next)), (true, 1));
+    mm.set_device_idle(b, true);
+    assert_eq!(comes_back(&mut mm, a, next), []);
+    mm.settle_postponed(a, |point| point.value <= 5);
+    drop(mm.list_withheld(a));
+    assert!(!mm.withholds(a));
+    assert_eq!(mm.next_to_resume(u64::MAX / 2), NextResume::Resume(a));
+    drop(mm.resume(a).expect("there is room"));
+    assert!(mm.is_resident(next), "the use of the other content is over");
+    mm.check_invariants(&[]).expect("all rules hold");
 }
