@@ -53,7 +53,7 @@ use crate::object::Object;
 use crate::process::Process;
 use crate::quota::{Kind, QuotaLeft};
 use crate::refusal::{invalid, no_memory};
-use crate::scarcity::Lacking;
+use crate::scarcity::{Lacking, Uses};
 use crate::section::Sections;
 
 /// Carries out one call.
@@ -64,7 +64,7 @@ pub fn dispatch(machine: &mut Machine, cx: &mut Cx<'_>, from: ProcessId, token: 
         Err(refusal) => Answer::Done(Err(refusal)),
         // Settling may have ended destructions already.
         Ok(Turned { result: Err(refusal), lacking: Some(lacking), memory_changed, .. })
-            if memory_changed || machine.is_coming(from, &lacking) =>
+            if memory_changed || machine.is_coming(from, &lacking, &Uses::default()) =>
         {
             machine.wait_for_memory(from, token, *lacking, refusal);
             Answer::Later(token)

@@ -337,7 +337,8 @@ impl Machine {
     /// Asks for the next call of the timer, when it is another one than before.
     fn arm_timer(&mut self, cx: &mut Cx<'_>) {
         let of_adapters = self.adapters.iter().filter_map(Adapter::deadline_ns);
-        let next = of_adapters.chain(self.keyed_mutexes.deadline_ns()).min();
+        let of_machine = [self.keyed_mutexes.deadline_ns(), self.lacking.deadline_ns()];
+        let next = of_adapters.chain(of_machine.into_iter().flatten()).min();
         if next != self.armed {
             self.armed = next;
             cx.effects.push(Effect::ArmTimer { at_ns: next });

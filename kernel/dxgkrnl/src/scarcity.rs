@@ -3,7 +3,8 @@
 //!
 //! # The law of this boundary
 //! CreateAllocation and CreateSection are refused for want of memory only where every pending destruction together would not give back
-//! enough. Else the call waits:
+//! enough. Else the call waits. A destruction of another process counts no more when the hardware has not run the work of its uses for some
+//! 10 ms ([`USE_MAX_NS`]): that work may stand behind a fence that the other process alone signals.
 //!
 //! | a call lacks | pending destructions give back |
 //! |---|---|
@@ -12,15 +13,17 @@
 //!
 //! A call that waits has changed nothing, and delays no other call: calls that fit go on. The machine tries waiting calls again,
 //! oldest first, when memory has returned, and asks the hardware to tell of it. A call ends with its process. It waits as long as
-//! the destructions do: a process that holds back the work that its own destruction stands behind waits for itself, as with
+//! destructions of its own process do: a process that holds back the work that its own destruction stands behind waits for itself, as with
 //! SynchronousDestroy.
 // spec: memory §6.2
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use kmt_calls::{Call, Refusal};
 use wddm_types::{AdapterIndex, Pages, ProcessId};
 
+use crate::allocations::DestructionNumber;
+use crate::hold::USE_MAX_NS;
 use crate::number::Token;
 use crate::quota::{Kind, OverQuota};
 
@@ -72,6 +75,42 @@ pub struct Lacking {
     pub call: Call,
 }
 
+/// The destructions of other processes that a call waits for, as the kernel saw them last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Uses {
+    seen_ns: u64,
+    /// Since when the hardware has not run the work of the uses, and how long it had run that work then, both in ns.
+    idle: BTreeMap<(AdapterIndex, DestructionNumber), (u64, u64)>,
+}
+
+impl Uses {
+    /// The kernel has looked how long the hardware has run the work of each.
+    pub fn look(&mut self, now_ns: u64, uses: impl Iterator<Item = ((AdapterIndex, DestructionNumber), u64)>) {
+        let before = std::mem::take(&mut self.idle);
+        for (key, ran) in uses {
+            let unchanged = before.get(&key).filter(|(_, seen)| *seen == ran);
+            self.idle.insert(key, (unchanged.map_or(now_ns, |(since, _)| *since), ran));
+        }
+        self.seen_ns = now_ns;
+    }
+
+    /// Whether a destruction counts no more.
+    pub fn stands(&self, key: (AdapterIndex, DestructionNumber)) -> bool {
+        self.idle.get(&key).is_some_and(|(since, _)| self.seen_ns >= since + USE_MAX_NS)
+    }
+
+    /// Whether any destruction counts no more.
+    pub fn any_stands(&self) -> bool {
+        self.idle.keys().any(|key| self.stands(*key))
+    }
+
+    /// When the kernel is to look again.
+    pub fn look_at_ns(&self) -> Option<u64> {
+        let counted = self.idle.iter().filter(|(key, _)| !self.stands(**key));
+        counted.map(|(_, (since, _))| since + USE_MAX_NS).min()
+    }
+}
+
 /// A call that waits.
 pub struct Waiting {
     pub from: ProcessId,
@@ -81,6 +120,7 @@ pub struct Waiting {
     refusal: Refusal,
     /// How the adapter's memory stood when the call was judged last.
     seen: Option<Stamp>,
+    pub uses: Uses,
 }
 
 impl Waiting {
@@ -113,7 +153,7 @@ impl WaitingCalls {
 
     /// A call begins to wait.
     pub fn begin(&mut self, from: ProcessId, token: Token, lacking: Lacking, refusal: Refusal) {
-        self.calls.push_back(Waiting { from, token, lacking, refusal, seen: None });
+        self.calls.push_back(Waiting { from, token, lacking, refusal, seen: None, uses: Uses::default() });
     }
 
     /// A call that was taken to be tried again goes on waiting, judged by this.
@@ -132,10 +172,16 @@ impl WaitingCalls {
     }
 
     /// The call that was tried last waits again: it is judged anew when something has changed since.
-    pub fn tried(&mut self, token: Token, seen: Stamp) {
+    pub fn tried(&mut self, token: Token, seen: Stamp, uses: Uses) {
         if let Some(again) = self.calls.back_mut().filter(|again| again.token == token) {
             again.seen = Some(seen);
+            again.uses = uses;
         }
+    }
+
+    /// When a call is to be judged anew, whatever has changed.
+    pub fn deadline_ns(&self) -> Option<u64> {
+        self.calls.iter().filter_map(|waiting| waiting.uses.look_at_ns()).min()
     }
 
     /// Takes all, to be tried again in this order.
@@ -160,6 +206,7 @@ impl WaitingCalls {
 mod tests {
     use super::*;
     use crate::refusal::no_memory;
+    use crate::store::ObjectNumber;
     use kmt_calls::AdapterCall;
 
     const STAMP: Stamp = Stamp { returned: Pages(1), free: Pages(2), dying: 3, stopped: false };
@@ -192,13 +239,32 @@ mod tests {
     }
 
     #[test]
+    fn a_destruction_counts_no_more_when_its_work_has_not_run_for_long_enough() {
+        // spec: memory §10.1
+        let key = |number| (AdapterIndex(0), DestructionNumber::from_raw(number));
+        let mut uses = Uses::default();
+        assert_eq!((uses.look_at_ns(), uses.any_stands()), (None, false));
+        uses.look(5, [(key(1), 100), (key(2), 0)].into_iter());
+        assert_eq!(uses.look_at_ns(), Some(5 + USE_MAX_NS));
+        // One has run; another has come.
+        let then = 5 + USE_MAX_NS;
+        uses.look(then, [(key(1), 101), (key(2), 0), (key(3), 0)].into_iter());
+        assert_eq!([1, 2, 3].map(|number| uses.stands(key(number))), [false, true, false]);
+        assert_eq!((uses.look_at_ns(), uses.any_stands()), (Some(then + USE_MAX_NS), true));
+        uses.look(then + USE_MAX_NS, [(key(1), 101), (key(2), 1), (key(3), 0)].into_iter());
+        assert_eq!([1, 2, 3].map(|number| uses.stands(key(number))), [true, false, true]);
+        uses.look(then + 2 * USE_MAX_NS, [].into_iter());
+        assert_eq!((uses.look_at_ns(), uses.any_stands()), (None, false));
+    }
+
+    #[test]
     fn only_the_call_that_was_tried_is_noted_as_judged_and_a_wait_is_given_up_once() {
         let mut calls = WaitingCalls::default();
         begin(&mut calls, 1, 10, 0);
         begin(&mut calls, 1, 11, 2);
         assert_eq!((calls.newest(Token(11)), calls.newest(Token(10))), (Some(AdapterIndex(2)), None));
-        calls.tried(Token(10), STAMP);
-        calls.tried(Token(11), STAMP);
+        calls.tried(Token(10), STAMP, Uses::default());
+        calls.tried(Token(11), STAMP, Uses::default());
         assert_eq!(calls.calls.iter().map(|call| call.was_seen_so(STAMP)).collect::<Vec<_>>(), [false, true]);
         assert!(calls.give_up(Token(10)).is_some() && calls.give_up(Token(10)).is_none());
     }

@@ -1,13 +1,14 @@
 //! What the machine asks of an adapter for the limits that it holds processes to: what pending destructions give back, for the calls that
 //! wait for it (`crate::scarcity`), and what is used.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use gpu_fence::WaitMode;
+use gpu_fence::{FenceId, WaitMode};
 use vidmm::AllocationId;
-use wddm_types::{PAGE_BYTES, Pages, ProcessId};
+use wddm_types::{FencePoint, PAGE_BYTES, Pages, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::allocations::DestructionNumber;
 use crate::due::Waiter;
 use crate::effect::Cx;
 use crate::number::SectionNumber;
@@ -42,9 +43,25 @@ impl Adapter {
         }
     }
 
-    /// Calls `each` with the creator and the bytes of what it has committed and pending destructions give back.
-    pub fn each_ending(&self, mut each: impl FnMut(ProcessId, u64)) {
-        for binding in self.memory.allocations.ending() {
+    /// The pending destructions of other processes than this, each with the time that the hardware has run the work of its uses, in ns. None
+    /// while the hardware has no power.
+    pub fn destructions_of_others(&mut self, cx: &Cx<'_>, than: ProcessId) -> Vec<(DestructionNumber, u64)> {
+        if !self.life.is_awake() {
+            return Vec::new();
+        }
+        let of_others = self.memory.allocations.waiting().filter(|(_, dying)| dying.process != than);
+        let uses: Vec<_> = of_others.map(|(number, dying)| (number, dying.after.clone())).collect();
+        let mut ran: BTreeMap<FenceId, u64> = BTreeMap::new();
+        let mut ran_ns = |point: &FencePoint<FenceId>| {
+            *ran.entry(point.fence).or_insert_with(|| self.running_ns_of(cx, std::slice::from_ref(point)))
+        };
+        uses.into_iter().map(|(number, after)| (number, after.iter().map(&mut ran_ns).sum())).collect()
+    }
+
+    /// Calls `each` with the creator and the bytes of what it has committed and pending destructions give back. Those that `stands` names give
+    /// nothing back.
+    pub fn each_ending(&self, stands: impl Fn(DestructionNumber) -> bool, mut each: impl FnMut(ProcessId, u64)) {
+        for binding in self.memory.allocations.ending(stands) {
             let body = self.memory.allocations.body_of(binding.vidmm);
             if body.rare.section.is_none() {
                 each(body.creator, self.vidmm.allocation_bytes(binding.vidmm));
@@ -55,12 +72,16 @@ impl Adapter {
         }
     }
 
-    /// Pages that pending destructions give back to the adapter's share. The memory manager does not know yet that former instances of
-    /// destroyed allocations go.
-    pub fn returning_pages(&self) -> u64 {
-        let former = self.memory.allocations.ending().flat_map(|binding| binding.renaming.former());
-        let of_instances = former.map(|instance| self.vidmm.allocation_bytes(instance.vidmm) / PAGE_BYTES);
-        self.vidmm.returning_pages().0 + of_instances.sum::<u64>()
+    /// Pages that pending destructions give back to the adapter's share, without those that `stands` names. The memory manager does not know
+    /// yet that former instances of destroyed allocations go.
+    pub fn returning_pages(&self, stands: impl Fn(DestructionNumber) -> bool + Copy) -> u64 {
+        let allocations = &self.memory.allocations;
+        let pages = |id| self.vidmm.allocation_bytes(id) / PAGE_BYTES;
+        let former = allocations.ending(stands).flat_map(|binding| binding.renaming.former());
+        let of_instances = former.map(|instance| pages(instance.vidmm));
+        let stay: BTreeSet<AllocationId> = allocations.ids_of(stands).filter(|id| self.vidmm.returns(*id)).collect();
+        let stay = stay.into_iter().map(pages);
+        (self.vidmm.returning_pages().0 + of_instances.sum::<u64>()).saturating_sub(stay.sum::<u64>())
     }
 
     /// Whether there is memory for so many pages of backing stores now.
@@ -73,12 +94,16 @@ impl Adapter {
         self.tally.creation_waits();
     }
 
-    /// The sections of destroyed allocations, one item for each allocation that is on its way out of it.
-    pub fn ending_uses_of_sections(&self) -> impl Iterator<Item = SectionNumber> {
+    /// The sections of destroyed allocations, one item for each allocation that is on its way out of it; none for the destructions that
+    /// `stands` names.
+    pub fn ending_uses_of_sections(
+        &self,
+        stands: impl Fn(DestructionNumber) -> bool,
+    ) -> impl Iterator<Item = SectionNumber> {
         let destroyed = self
             .memory
             .allocations
-            .ending()
+            .ending(stands)
             .filter_map(|binding| self.memory.allocations.body_of(binding.vidmm).rare.section);
         destroyed.chain(self.memory.ring.leaving_sections()).chain(self.due.left_sections())
     }

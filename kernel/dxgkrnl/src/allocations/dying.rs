@@ -142,6 +142,11 @@ impl DyingGroups {
         self.groups.values()
     }
 
+    /// All with their numbers, which rise.
+    pub fn numbered(&self) -> impl Iterator<Item = (DestructionNumber, &Dying)> {
+        self.groups.iter().map(|(number, dying)| (*number, dying))
+    }
+
     /// The bindings of all of them.
     pub fn bindings(&self) -> impl Iterator<Item = &Allocation> {
         self.iter().flat_map(|dying| &dying.bindings)

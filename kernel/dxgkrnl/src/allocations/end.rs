@@ -1,6 +1,8 @@
 //! Allocations and resources go. Destroying ends a binding for its device at once; the binding is *buried* when the commands queued before
 //! are done with it, and the body ends with its last binding, or with the last name that kept it.
 
+use std::collections::BTreeSet;
+
 use ddi::{KmdAllocation, KmdResource};
 use gpu_fence::FenceId;
 use vidmm::AllocationId;
@@ -188,10 +190,21 @@ impl Allocations {
         Ended { gone: (!gone.allocations.is_empty() || gone.with_resource).then_some(gone), global }
     }
 
-    /// The destroyed allocations that only queued work keeps, each once.
-    pub fn ending(&self) -> impl Iterator<Item = &Allocation> {
-        let mut seen = std::collections::BTreeSet::new();
+    /// The destructions that wait for a last use, in the order in which they came.
+    pub fn waiting(&self) -> impl Iterator<Item = (DestructionNumber, &Dying)> {
+        self.dying.numbered()
+    }
+
+    /// The destroyed allocations that only queued work keeps, each once, without those for which a destruction waits that `stands`.
+    pub fn ending(&self, stands: impl Fn(DestructionNumber) -> bool) -> impl Iterator<Item = &Allocation> {
+        let mut passed: BTreeSet<AllocationId> = self.ids_of(stands).collect();
         let ends = |id| self.bodies[&id].living == 0 && !self.is_kept(id);
-        self.dying.bindings().filter(move |binding| ends(binding.vidmm) && seen.insert(binding.vidmm))
+        self.dying.bindings().filter(move |binding| ends(binding.vidmm) && passed.insert(binding.vidmm))
+    }
+
+    /// The allocations for which a destruction waits that `stands`; one for each binding.
+    pub fn ids_of(&self, stands: impl Fn(DestructionNumber) -> bool) -> impl Iterator<Item = AllocationId> {
+        let of = self.dying.numbered().filter(move |(number, _)| stands(*number));
+        of.flat_map(|(_, dying)| &dying.bindings).map(|binding| binding.vidmm)
     }
 }

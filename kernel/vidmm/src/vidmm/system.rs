@@ -51,6 +51,11 @@ impl<F: Copy + Eq> VidMm<F> {
         Pages(self.system.returning_pages())
     }
 
+    /// Whether the backing store of an allocation is among [`VidMm::returning_pages`].
+    pub fn returns(&self, id: AllocationId) -> bool {
+        self.allocations[id].returns
+    }
+
     /// All system pages that have ever returned to the pool: a call that lacked memory asks again when this has risen.
     pub fn returned_pages(&self) -> Pages {
         Pages(self.system.returned_pages())

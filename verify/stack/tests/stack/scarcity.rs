@@ -258,6 +258,71 @@ fn a_creation_that_waits_is_refused_when_its_device_has_gone() {
     host.check_invariants().expect("in order");
 }
 
+/// Bounds the wait of a creation for memory that another process's work keeps and the hardware does not run.
+const BOUND_NS: u64 = 25_000_000;
+
+#[test]
+fn a_creation_waits_for_its_own_destructions_and_not_for_those_of_a_process_whose_work_does_not_run() {
+    // spec: memory §6.2, memory §10.1
+    let host = host(VIRTUAL, 8 * MIB);
+    let [mut held, other] = [(); 2].map(|()| GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host))));
+    let surface = held.surface(4 * MIB);
+    held.destroy_in_use(surface, 1);
+    let rest = held.filler(held.free_bytes() - 3 * MIB);
+    let [own, theirs] = [held.waits(6 * MIB), other.waits(6 * MIB)];
+    let began = other.client.link.now_ns();
+    let refused = answer(&host, theirs).expect("it is answered").expect_err("the other process keeps its memory");
+    assert_eq!((refused.status, refused.blame), (NtStatus::NO_MEMORY, Blame::Scarcity));
+    assert!(other.client.link.now_ns() - began <= BOUND_NS, "{} ns", other.client.link.now_ns() - began);
+    while host.step() {}
+    assert!(host.take_answer(own).is_none(), "a process waits for itself");
+    host.check_invariants().expect("each hold has its end");
+    held.open(1);
+    one_allocation(answer(&host, own));
+    drop(rest);
+}
+
+#[test]
+fn a_creation_waits_for_work_of_another_process_that_runs() {
+    // spec: memory §6.2, memory §10.1
+    let host = host(VIRTUAL, 8 * MIB);
+    let [mut held, other] = [(); 2].map(|()| GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host))));
+    let surface = held.surface(4 * MIB);
+    held.client.gpu.pin(&surface).expect("room for it");
+    let mut commands = Commands::new();
+    let far = held.filler(4 * MIB);
+    held.client.gpu.pin(&far).expect("room for it");
+    for _ in 0..400 {
+        commands.copy(far.va(), surface.va(), 4 * MIB);
+    }
+    held.client.stream.submit(&held.client.gpu, &[], &commands).expect("a submission");
+    drop(surface);
+    let rest = held.filler(held.free_bytes() - 3 * MIB);
+    let began = other.client.link.now_ns();
+    one_allocation(answer(&host, other.waits(6 * MIB)));
+    let took = other.client.link.now_ns() - began;
+    assert!(took > 2 * BOUND_NS, "the work was to take longer than {took} ns");
+    drop(rest);
+}
+
+#[test]
+fn a_quota_of_an_account_is_not_held_by_work_of_another_process_that_does_not_run() {
+    // spec: memory §9.2, memory §10.1
+    let host = host(VIRTUAL, 8 * MIB);
+    let together = Quota { committed_bytes: 16 * MIB, ..Quota::NONE };
+    let admission = Admission { account: AccountId(7), process: Quota::NONE, together };
+    let [mut held, other] =
+        [(); 2].map(|()| GatedProcess::new(&host, ProcessLink::admitted(Arc::clone(&host), admission)));
+    let surface = held.surface(8 * MIB);
+    held.destroy_in_use(surface, 1);
+    let began = other.client.link.now_ns();
+    let refused = answer(&host, other.waits(10 * MIB)).expect("it is answered").expect_err("8 MiB are in use");
+    assert_eq!((refused.status, refused.blame), (NtStatus::NO_MEMORY, Blame::Quota));
+    assert!(other.client.link.now_ns() - began <= BOUND_NS, "{} ns", other.client.link.now_ns() - began);
+    held.open(1);
+    one_allocation(Some(other.created(10 * MIB)));
+}
+
 #[test]
 fn a_creation_is_refused_where_virtual_time_ends_no_destruction_any_more() {
     let host = host(VIRTUAL, 8 * MIB);
