@@ -42,6 +42,16 @@ fn every_world_has_a_bystander() {
     }
 }
 
+/// Worlds in which no work of the bystander stood in the ring behind the use of a holder that it waited for: its device stood in the line, its packet needed
+/// content that the ring moves, its lock waited for a value of a paging fence; and one whose holder had made content resident while it was suspended.
+#[test]
+fn a_bystander_without_work_in_the_ring_is_not_held() {
+    // spec: memory §8.6, memory §10.1
+    for world in [2782, 20421, 4936, 20776] {
+        run(BYSTANDERS_FROM + world).unwrap_or_else(|violation| panic!("{violation}"));
+    }
+}
+
 #[test]
 fn worlds_that_tests_name_by_their_seeds_have_none() {
     let report = run(1_795_400_176).unwrap_or_else(|violation| panic!("{violation}"));
