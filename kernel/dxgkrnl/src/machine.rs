@@ -181,6 +181,8 @@ impl Machine {
         // A process that asks faster than memory moves waits for memory, not for the kernel's own memory to run out.
         if Needs::of(&call).moves_memory && self.outstanding() > PAGING_WORKS_MAX {
             self.blocked.push_back((from, token, call));
+            // The call may wait for a use of another process.
+            self.arm_timer(cx);
             return Answer::Later(token);
         }
         let answer = crate::call::dispatch(self, cx, from, token, call);
@@ -256,12 +258,13 @@ impl Machine {
     /// The time that [`Effect::ArmTimer`] named has come. Calling it too early, or once too often, does no harm.
     pub fn timer(&mut self, cx: &mut Cx<'_>) {
         self.armed = None;
+        let calls_wait = !self.blocked.is_empty();
         for adapter in self.adapters.iter_mut() {
             if adapter.looks_for_hangs(cx) {
                 // The line may have gone up unheard.
                 adapter.interrupt_raised(cx, &Names(&self.processes));
             }
-            adapter.timer(cx);
+            adapter.timer(cx, calls_wait);
         }
         self.keyed_mutexes.timer(cx);
         self.after_turn(cx);
@@ -336,7 +339,8 @@ impl Machine {
 
     /// Asks for the next call of the timer, when it is another one than before.
     fn arm_timer(&mut self, cx: &mut Cx<'_>) {
-        let of_adapters = self.adapters.iter().filter_map(Adapter::deadline_ns);
+        let calls_wait = !self.blocked.is_empty();
+        let of_adapters = self.adapters.iter().filter_map(|adapter| adapter.deadline_ns(calls_wait));
         let of_machine = [self.keyed_mutexes.deadline_ns(), self.lacking.deadline_ns()];
         let next = of_adapters.chain(of_machine.into_iter().flatten()).min();
         if next != self.armed {

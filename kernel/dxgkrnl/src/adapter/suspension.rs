@@ -194,8 +194,8 @@ impl Adapter {
 /// Devices that give way: the ring has waited for their uses for as long as it may, and works of other processes stand behind. A use may stand
 /// behind a fence that its own client alone signals, and no work of another process waits for that client.
 impl Adapter {
-    /// When devices give way whose uses hold the ring; `None`: none does.
-    pub(super) fn gives_way_ns(&self) -> Option<u64> {
+    /// When devices give way whose uses hold the ring; `None`: none does. `calls_wait`: calls wait until adapters have less paging work outstanding.
+    pub(super) fn gives_way_ns(&self, calls_wait: bool) -> Option<u64> {
         // Most turns find the ring so.
         if !self.memory.ring.waits_for_any_use() {
             return None;
@@ -208,18 +208,22 @@ impl Adapter {
         let done = self.memory.ring.done();
         let values = self.memory.paging_queues.first_kept_of_each().filter(|(_, work)| work.raw() > done);
         let devices = in_line.chain(packets).chain(values.map(|(device, _)| device));
-        let beside = devices.map(|device| self.owners.process_of(device));
-        // Works of the kernel, calls and displays are for any process, or for the one that there is.
-        let any = || (self.memory.ring.has_callers() || self.display_need().is_some()).then_some(ProcessId::SYSTEM);
+        let devices = devices.chain(self.memory.ring.waiting_devices());
+        let beside = devices.filter_map(|device| Some(self.owners.facts_of(device)?.process));
+        // Works of the kernel, answers and displays are for any process, or for the one that there is.
+        let any = || {
+            let any = calls_wait || self.memory.ring.has_waiters() || self.display_need().is_some();
+            any.then_some(ProcessId::SYSTEM)
+        };
         let waiting = self.memory.ring.held_processes().chain(beside).chain(std::iter::once_with(any).flatten());
         self.memory.ring.gives_way_ns(waiting.filter(|process| !is_alone || *process != ProcessId::SYSTEM))
     }
 
     /// Has the devices give way whose uses hold the ring, if it is time.
     // spec: memory §8.6, memory §10.1
-    pub(super) fn clear_the_way(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn clear_the_way(&mut self, cx: &mut Cx<'_>, calls_wait: bool) {
         let Some(vidsch) = self.memory.ring.queue_id() else { return };
-        let due = self.gives_way_ns().is_some_and(|at| at <= cx.now_ns);
+        let due = self.gives_way_ns(calls_wait).is_some_and(|at| at <= cx.now_ns);
         if !due || self.vidsch.queues.state(vidsch) != QueueState::Waiting {
             return;
         }

@@ -37,8 +37,8 @@ impl Adapter {
         }
     }
 
-    /// When [`Adapter::timer`] is to be called next.
-    pub fn deadline_ns(&self) -> Option<u64> {
+    /// When [`Adapter::timer`] is to be called next. `calls_wait`: calls of processes wait until adapters have less paging work outstanding.
+    pub fn deadline_ns(&self, calls_wait: bool) -> Option<u64> {
         if self.life.has_stopped() {
             return None;
         }
@@ -47,16 +47,16 @@ impl Adapter {
             return group;
         }
         let (timeouts, packets) = (self.vidsch.timeouts.deadline_ns(), self.vidsch.nodes.deadline_ns());
-        let gives_way = self.gives_way_ns();
+        let gives_way = self.gives_way_ns(calls_wait);
         [self.memory.turns.deadline_ns(), gives_way, timeouts, packets, group].into_iter().flatten().min()
     }
 
-    /// Time has come for what is done by the clock.
-    pub fn timer(&mut self, cx: &mut Cx<'_>) {
+    /// Time has come for what is done by the clock. `calls_wait`: as for [`Adapter::deadline_ns`].
+    pub fn timer(&mut self, cx: &mut Cx<'_>, calls_wait: bool) {
         if self.life.is_awake() {
             self.memory.turns.time_has_passed();
             self.ask_for_trims(cx);
-            self.clear_the_way(cx);
+            self.clear_the_way(cx, calls_wait);
             self.look_for_hangs(cx);
         }
     }

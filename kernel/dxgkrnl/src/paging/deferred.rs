@@ -62,24 +62,25 @@ pub enum Deferred {
 }
 
 impl Deferred {
-    /// Whether a call waits until it is carried out.
-    fn has_caller(&self) -> bool {
-        use Deferred::{Answer, PowerDown, Returns, Stop, Unlocked};
-        matches!(self, Answer(..) | Unlocked(_) | Returns | PowerDown(..) | Stop(_))
+    /// The devices that wait until it is carried out.
+    fn devices(&self) -> &[DeviceNumber] {
+        match self {
+            Deferred::Resume(device, _) => std::slice::from_ref(device),
+            Deferred::Relocated(devices) => devices,
+            _ => &[],
+        }
+    }
+
+    /// Whether a process waits until it is carried out, which the action does not name: for an answer, for a fence, or to go on.
+    fn has_waiter(&self) -> bool {
+        use Deferred::{Answer, PowerDown, Returns, Signal, StillnessOver, Stop, Unlocked};
+        matches!(self, Answer(..) | Unlocked(_) | Returns | PowerDown(..) | Stop(_) | Signal { .. } | StillnessOver(_))
     }
 
     /// Whether a call or a device waits until it is carried out. The rest is done with the next turn that comes along.
     pub(super) fn is_awaited(&self) -> bool {
-        let of_device = matches!(
-            self,
-            Deferred::Resume(..)
-                | Deferred::Relocated(_)
-                | Deferred::StillnessOver(_)
-                | Deferred::Signal { .. }
-                | Deferred::UnreachedFence(_)
-                | Deferred::CommonUse(_)
-        );
-        of_device || self.has_caller()
+        let of_fence = matches!(self, Deferred::UnreachedFence(_) | Deferred::CommonUse(_));
+        of_fence || self.has_waiter() || !self.devices().is_empty()
     }
 }
 
@@ -162,9 +163,14 @@ impl PagingRing {
         self.deferred.push(self.last_queued, what);
     }
 
-    /// Whether a call waits for an action.
-    pub fn has_callers(&self) -> bool {
-        self.deferred.all.iter().any(|(_, what)| what.has_caller())
+    /// Whether a process waits for an action that does not name it.
+    pub fn has_waiters(&self) -> bool {
+        self.deferred.all.iter().any(|(_, what)| what.has_waiter())
+    }
+
+    /// The devices that wait for actions.
+    pub fn waiting_devices(&self) -> impl Iterator<Item = DeviceNumber> + '_ {
+        self.deferred.all.iter().flat_map(|(_, what)| what.devices()).copied()
     }
 
     /// The oldest action, if the hardware has got past its place and the process sees what the work there has moved: before that nothing

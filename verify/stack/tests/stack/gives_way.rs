@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use d3dkmt::{DestroyFlags, Device, EvictFlags, Fence, Residency};
 use dxgk_host::Host;
+use kmt_calls::{Call, GpuVaCall, GpuVaProtection};
 use kmt_link::Link;
 use softgpu_umd::{Stage, Surface, SurfaceKind};
+use wddm_types::GpuVa;
 
 use crate::bystanders::{BOUND_NS, Player, QUEUES, USED, host_of, player};
 use crate::timeouts::drain;
@@ -141,4 +143,36 @@ fn a_device_gives_way_to_calls_that_wait_for_the_ring() {
         assert!(other.link.now_ns() - began <= BOUND_NS, "{} ns", other.link.now_ns() - began);
         holder.goes_on(Some((&next, comes)));
     }
+}
+
+/// A process has queued as much paging work as the kernel lets outstanding, so that calls of others that move memory wait.
+#[test]
+fn a_device_gives_way_to_calls_that_wait_for_less_paging_work() {
+    // spec: memory §8.6, memory §10.1
+    let (host, _) = host_of("discrete-4k");
+    let mut other = player(&host, Stage::User);
+    let theirs = other.gpu.create_surface(SurfaceKind::Local, MIB).expect("a surface");
+    let holder = Holder::of(&host, Stage::User);
+    let next = holder.player.gpu.create_surface(SurfaceKind::Local, 3 * MIB).expect("a surface");
+    holder.player.evict(&holder.used, EvictFlags::empty());
+    let comes = holder.player.make_resident(&next);
+    let map = Call::GpuVa(GpuVaCall::MapGpuVirtualAddress {
+        paging_queue: holder.player.gpu.paging().handle(),
+        allocation: holder.report.allocation().handle(),
+        base: GpuVa(0),
+        minimum: GpuVa(0),
+        maximum: GpuVa(0),
+        offset_in_pages: 0,
+        size_in_pages: 1,
+        protection: GpuVaProtection::WRITE,
+        driver_protection: 0,
+    });
+    let process = holder.player.link.process();
+    let blocked = (0..20_000).any(|_| host.begin_call(process, map.clone()).is_err());
+    assert!(blocked, "each call queues a work");
+    goes_on_within_bound(&host, &mut other, |other| {
+        other.gpu.pin(&theirs).expect("room");
+        theirs
+    });
+    holder.goes_on(Some((&next, comes)));
 }
