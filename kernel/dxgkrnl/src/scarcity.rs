@@ -137,6 +137,7 @@ pub struct Stamp {
     pub free: Pages,
     pub dying: usize,
     pub stopped: bool,
+    pub awake: bool,
 }
 
 /// All calls that wait, oldest first.
@@ -209,7 +210,7 @@ mod tests {
     use crate::store::ObjectNumber;
     use kmt_calls::AdapterCall;
 
-    const STAMP: Stamp = Stamp { returned: Pages(1), free: Pages(2), dying: 3, stopped: false };
+    const STAMP: Stamp = Stamp { returned: Pages(1), free: Pages(2), dying: 3, stopped: false, awake: true };
 
     fn begin(calls: &mut WaitingCalls, from: u32, token: u64, adapter: u32) {
         let lacking = Lacking {

@@ -23,6 +23,8 @@ impl Adapter {
             free: self.vidmm.free_system_pages(),
             dying: self.memory.allocations.destructions(),
             stopped: self.life.has_stopped(),
+            // Nothing runs without power, so the kernel looks at no use then.
+            awake: self.life.is_awake(),
         }
     }
 
