@@ -32,6 +32,8 @@ pub struct Bystander {
     refused: u64,
     /// Its device may be lost for what others did: an engine was reset by rule.
     may_lose: bool,
+    /// Its process has ended.
+    gone: bool,
 }
 
 type Checked = Result<(), (&'static str, String)>;
@@ -46,6 +48,7 @@ impl Bystander {
             rounds: 0,
             refused: 0,
             may_lose: false,
+            gone: false,
         }
     }
 
@@ -75,6 +78,9 @@ impl Bystander {
     /// A call was refused that may not be, or waits for too long.
     pub fn turn(&mut self, host: &Host) -> Checked {
         self.look(host)?;
+        if self.gone {
+            return Ok(());
+        }
         if self.caller.is_free() {
             self.plan_round();
         }
@@ -135,9 +141,13 @@ impl Bystander {
         self.caller.calls
     }
 
-    /// It goes, in the middle of everything.
-    pub fn leave(&mut self) {
-        self.caller.die();
+    /// It goes, in the middle of everything. Whether it was there.
+    pub fn leave(&mut self) -> bool {
+        let was_there = !std::mem::replace(&mut self.gone, true);
+        if was_there {
+            self.caller.die();
+        }
+        was_there
     }
 
     fn take(&mut self, outcome: Outcome) -> Checked {

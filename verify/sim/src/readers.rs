@@ -171,7 +171,7 @@ impl Beside {
         while host.step() {}
         self.with(|bystander| bystander.at_rest(host));
         let mut beside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        beside.0.iter_mut().for_each(Bystander::leave);
+        beside.0.iter_mut().for_each(|bystander| _ = bystander.leave());
         beside.1.clone()
     }
 

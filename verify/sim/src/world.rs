@@ -314,7 +314,11 @@ impl World {
                 bystander.at_rest(&self.host)?;
             }
             if let Some(renderers) = &self.renderers {
-                return renderers.at_rest();
+                // A renderer of low protection has no turn while the bystander has room that it needs: it has one when the bystander goes.
+                // spec: memory §8.2
+                let rest = renderers.at_rest();
+                let makes_room = rest.is_err() && self.bystander.as_mut().is_some_and(Bystander::leave);
+                return if makes_room { Ok(()) } else { rest };
             }
             // spec: sync §3.10
             if let Some((fence, current, monitored)) = self.host.unreported_fences().first() {

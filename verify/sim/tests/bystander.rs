@@ -52,6 +52,13 @@ fn a_bystander_without_work_in_the_ring_is_not_held() {
     }
 }
 
+/// A renderer of low protection lacks three pages that the bystander has and does not use: it has them when the bystander goes.
+#[test]
+fn a_bystander_of_higher_protection_keeps_its_room_until_it_goes() {
+    // spec: memory §8.2
+    run(BYSTANDERS_FROM + 70946).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
 #[test]
 fn worlds_that_tests_name_by_their_seeds_have_none() {
     let report = run(1_795_400_176).unwrap_or_else(|violation| panic!("{violation}"));
