@@ -120,6 +120,7 @@ pub struct Waiting {
     refusal: Refusal,
     /// How the adapter's memory stood when the call was judged last.
     seen: Option<Stamp>,
+    /// The destructions of other processes that the call waits for.
     pub uses: Uses,
 }
 

@@ -42,8 +42,8 @@ fn every_world_has_a_bystander() {
     }
 }
 
-/// Worlds in which no work of the bystander stood in the ring behind the use of a holder that it waited for: its device stood in the line, its packet needed
-/// content that the ring moves, its lock waited for a value of a paging fence; and one whose holder had made content resident while it was suspended.
+/// Worlds in which no work of the bystander stood in the ring behind the use of a holder: its device stood in the line, its packet needed content
+/// that the ring moves, its lock had no answer. In the last one a holder had made content resident while its device was suspended.
 #[test]
 fn a_bystander_without_work_in_the_ring_is_not_held() {
     // spec: memory §8.6, memory §10.1

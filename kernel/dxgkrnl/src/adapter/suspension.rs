@@ -191,8 +191,8 @@ impl Adapter {
     }
 }
 
-/// Devices that give way: the ring has waited for their uses for as long as it may, and works of other processes stand behind. A use may stand
-/// behind a fence that its own client alone signals, and no work of another process waits for that client.
+/// Devices that give way: the ring has waited for their uses for as long as it may, and another process waits for the ring. A use may stand
+/// behind a fence that its own client alone signals, and no other process waits for that client.
 impl Adapter {
     /// When devices give way whose uses hold the ring; `None`: none does. `calls_wait`: calls wait until adapters have less paging work outstanding.
     pub(super) fn gives_way_ns(&self, calls_wait: bool) -> Option<u64> {

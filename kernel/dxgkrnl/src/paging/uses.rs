@@ -1,4 +1,4 @@
-//! The wait of the work at the head for uses of content that it takes: how long it lasts while works of other processes stand behind it, and
+//! The wait of the work at the head for uses of content that it takes: how long it lasts while other processes wait for the ring, and
 //! how the works go on when the device gives way whose uses these are. `adapter::suspension` has the device give way.
 
 use std::collections::{BTreeMap, BTreeSet};
