@@ -178,7 +178,7 @@ impl Adapter {
 
     /// Checks that locked allocations may be rendered from: in an aperture, or not at all.
     // spec: memory §6.5, memory §9.2
-    fn locked_may_leave(
+    pub(super) fn locked_may_leave(
         &mut self,
         cx: &mut Cx<'_>,
         device: DeviceNumber,

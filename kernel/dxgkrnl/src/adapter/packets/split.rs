@@ -53,6 +53,10 @@ impl Adapter {
                 check_private_data(private_data, self.packets[context].info.dma_buffer_private_data_bytes)?;
             }
             self.check_own_locks(cx, device)?;
+            self.locked_may_leave(cx, device, &entries)?;
+            if self.uses_kept_out(&entries, &what) {
+                return Err(self.portion_refused(cx, device, PortionError::Locked));
+            }
             let done = self.create_fence(cx, None, ProcessId::SYSTEM, 0)?;
             let locked = self.own_locks(device);
             self.packets.wait_for_turn(WaitingRender { token, device, context, entries, what, done, locked });
@@ -81,6 +85,19 @@ impl Adapter {
     // spec: memory §6.5, memory §9.2, memory §10.1 row 23
     fn check_own_locks(&mut self, cx: &Cx<'_>, device: DeviceNumber) -> Result<(), Refusal> {
         if self.is_kept_out_by(cx, device, self.owners.process_of(device)) { Err(kept_out()) } else { Ok(()) }
+    }
+
+    /// Whether a buffer uses content that a lock keeps out: the device's turn would not bring it.
+    // spec: memory §6.5
+    fn uses_kept_out(&self, entries: &[ListEntry], what: &Submission) -> bool {
+        let is_used = |at: usize| match what {
+            // CAST: a list has far fewer entries.
+            Submission::Render { places, .. } => places.iter().any(|place| place.allocation_index as usize == at),
+            Submission::Present => true,
+        };
+        let used = entries.iter().enumerate().filter(|(at, _)| is_used(*at));
+        let mut content = used.filter_map(|(_, entry)| entry.allocation).map(|listed| listed.instance);
+        content.any(|id| self.vidmm.is_kept_out(id))
     }
 
     /// The locked allocations on a device's list that are its process's own. The call may come from the thread that is to unlock them.

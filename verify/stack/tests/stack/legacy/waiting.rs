@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use d3dkmt::{Allocation, Context, DestroyFlags, EvictFlags, LockFlags};
+use d3dkmt::{Allocation, AllocationListFlags, AllocationListItem, Context, DestroyFlags, EvictFlags, LockFlags};
 use dxgk_host::{AccountId, Admission, Host, Pending, ProcessLink, Quota};
 use kmt_calls::{Call, LockCall, PacketCall, Refusal, Reply};
 use kmt_link::Link;
@@ -145,6 +145,56 @@ fn no_lock_waits_for_a_buffer_that_waits_for_its_own_unlock() {
     drop(held);
     crowded.give_turn();
     assert_eq!(crowded.humble.read(&crowded.target, ENTIRE), rows(1));
+}
+
+/// The turn of a quiesced device frees no lock: the kernel refuses at once a buffer that names locked content of local memory, or uses content
+/// that a lock keeps out of it, and has changed nothing. A buffer that only lists content which is kept out waits for the turn.
+#[test]
+fn no_buffer_waits_that_its_turn_would_refuse() {
+    // spec: memory §6.5, memory §9.2
+    let mut held = None;
+    let crowded = crowded(|humble| {
+        let surfaces = [SurfaceKind::Local, SurfaceKind::LocalThenSystem, SurfaceKind::Local]
+            .map(|kind| surface_of(humble, kind, 0, BYTES));
+        humble.run(|commands| _ = commands.fill((&surfaces[0], 0), BYTES, 3).fill((&surfaces[1], 0), BYTES, 3));
+        held = Some(surfaces.map(|surface| (surface.lock_legacy(Vec::new(), ENTIRE).expect("a lock"), surface)));
+    });
+    let [(lock, inside), (movable_lock, movable), (_outside_lock, outside)] = held.expect("they were locked");
+    let fill = |surface: &Allocation| {
+        let mut commands = ListedCommands::new();
+        commands.fill((surface, 0), BYTES, 5);
+        commands
+    };
+    let listing = |of: &Allocation| {
+        let mut commands = fill(&crowded.target);
+        commands.allocations.push(AllocationListItem { allocation: of.handle(), flags: AllocationListFlags::empty() });
+        commands
+    };
+    let present = |to: &Allocation| {
+        let (context, source) = (crowded.humble.context.handle(), crowded.source.handle());
+        let present = PacketCall::Present { context, source, destination: to.handle() };
+        begin(&crowded.host, &crowded.humble, Call::Packet(present))
+    };
+    let render = |commands| render(&crowded.host, &crowded.humble, commands);
+    let before = crowded.host.state_digest();
+    let refused =
+        [render(fill(&inside)), render(listing(&inside)), present(&inside), render(fill(&outside)), present(&outside)];
+    for (nth, refused) in refused.into_iter().enumerate() {
+        let refusal = refused.expect("it does not wait").map(drop).expect_err("the turn frees no lock");
+        assert_eq!(refusal.status, NtStatus::GRAPHICS_CANT_RENDER_LOCKED_ALLOCATION, "{nth}: {refusal}");
+    }
+    let changed = before.differences(&crowded.host.state_digest());
+    assert!(changed.is_empty(), "{changed:?}");
+    let waits =
+        [listing(&outside), fill(&movable)].map(|commands| render(commands).expect_err("nothing bars its turn"));
+    crowded.give_turn();
+    for waits in waits {
+        let answer = crowded.host.take_answer(waits);
+        assert!(matches!(answer, Some(Ok(Reply::Queued(_)))), "{answer:?}");
+    }
+    drop(movable_lock);
+    let read = |of| crowded.humble.read(of, ENTIRE)[0];
+    assert_eq!((read(&crowded.target), read(&movable), lock.read_word(0)), (5 << 32 | 5, 5 << 32 | 5, 3 << 32 | 3));
 }
 
 /// A client has given up what it evicts: when it locks that, its quiesced device still has its turn, as no queued buffer names the allocation.
