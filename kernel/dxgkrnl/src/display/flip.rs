@@ -138,7 +138,8 @@ impl Displays {
         }
     }
 
-    /// Everything before a flip on its context has completed. Whether it is on its source now; if not, it is dropped.
+    /// Everything before a flip on its context has completed. Whether it is on its source now; if not, it is dropped. A flip does not outlive
+    /// the mode in which its device made it: its primary may have another size, and the later mode shows what its caller named.
     // spec: memory §5.6, memory §10.1
     pub fn flip_complete(&mut self, lent: &mut Lent<'_, '_>, flip: Flip) -> bool {
         debug_assert!(
@@ -147,7 +148,8 @@ impl Displays {
             flip.number
         );
         let known = &mut self.sources[flip.source];
-        if flip.gone || known.mode.is_none() || known.owner != Some(flip.device) {
+        let of_this_mode = known.mode.is_some() && flip.number > known.flips_before;
+        if flip.gone || !of_this_mode || known.owner != Some(flip.device) {
             self.drop_flip(lent, flip);
             return false;
         }

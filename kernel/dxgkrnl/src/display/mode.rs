@@ -159,6 +159,7 @@ impl Displays {
         debug_assert!(known.mode.is_none() && known.flips.is_empty(), "source {} was off, and had flips", source.0);
         debug_assert_eq!(known.handed, 0, "the driver has flips of a source that was off");
         (known.mode, known.blanks) = (Some(surface), INTERVAL_MAX);
+        known.flips_before = self.flips_made;
         let before = self.flips.begin(source.0, primary.id);
         assert_eq!(before, None, "it was off");
         let Surface { width, height, .. } = surface;

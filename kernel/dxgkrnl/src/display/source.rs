@@ -19,6 +19,8 @@ pub(super) struct Source {
     pub(super) owner: Option<DeviceNumber>,
     /// The surface that it shows, in texels, while it is on.
     pub(super) mode: Option<Surface>,
+    /// The number of the last flip that a device made before this mode: flips up to it belong to earlier modes.
+    pub(super) flips_before: u64,
     /// Flips that are complete and not shown, oldest first.
     pub(super) flips: VecDeque<Flip>,
     /// How many of them the driver has.
@@ -40,6 +42,7 @@ impl Source {
             path,
             owner: None,
             mode: None,
+            flips_before: 0,
             flips: VecDeque::new(),
             handed: 0,
             blanks: INTERVAL_MAX,

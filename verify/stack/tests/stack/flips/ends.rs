@@ -110,6 +110,38 @@ fn what_is_shown_is_destroyed_in_the_dark() {
     host.check_invariants().unwrap();
 }
 
+/// A flip whose drawing is not over belongs to the mode in which it was made: a later mode does not show it, neither of the same size nor of
+/// another one, and nothing waits for it.
+#[test]
+fn a_mode_ends_flips_that_wait_for_their_drawings() {
+    // spec: memory §5.6, memory §5.7
+    for (profile, size) in
+        [profile(), queued()].into_iter().flat_map(|of| [(WIDTH, HEIGHT), (2 * WIDTH, HEIGHT)].map(|size| (of, size)))
+    {
+        let (host, heard) = host_of(&profile, VIRTUAL);
+        let mut game = Game::new(&host, 2);
+        let other = game.gpu.create_primary(SOURCE, size.0, size.1).unwrap();
+        game.gpu.pin(&other).unwrap();
+        let go = game.gpu.device().create_monitored_fence(d3dkmt::FenceFlags::empty(), 0).unwrap();
+        game.stream.wait_on_gpu(&game.gpu, &go, 1).unwrap();
+        game.draw(1, 1, 1);
+        game.flip(1, 1).unwrap();
+        game.gpu.device().set_display_mode(other.allocation()).unwrap();
+        game.gpu.device().signal(&go, 1).unwrap();
+        (0..3).for_each(|_| game.blank());
+        let handed = heard.times(|event| matches!(event, Event::FlipHandedOver { .. }));
+        assert_eq!((handed, heard.shown(), heard.dropped()), (vec![], vec![], 1), "{} {size:?}", profile.name);
+        // No display shows the primary: its next drawing waits for none.
+        game.draw(1, 2, 1);
+        (0..2).for_each(|_| game.blank());
+        assert_eq!(heard.times(|event| matches!(event, Event::PacketCompleted { .. })).len(), 2);
+        game.flip_to(&other, 1).unwrap();
+        (0..2).for_each(|_| game.blank());
+        assert_eq!(heard.shown().len(), 1, "a flip of this mode");
+        host.check_invariants().unwrap();
+    }
+}
+
 #[test]
 fn a_sleep_is_dark_and_a_mode_brings_the_picture_back() {
     // spec: memory §1.10
