@@ -43,6 +43,13 @@ fn devices_go_on_after_a_sleep_without_a_call() {
     }
 }
 
+/// A process sets a mode while the packet of a flip is over and the kernel has not heard so.
+#[test]
+fn a_mode_ends_flips_on_their_way() {
+    // spec: memory §5.6
+    run_displays(10_000_080_000).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
 #[test]
 fn the_same_seed_is_the_same_world() {
     for seed in [2, 3] {
