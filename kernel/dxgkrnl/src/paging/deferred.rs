@@ -276,3 +276,72 @@ impl PagingRing {
         numbers.into_iter().chain([buffer, packets, displays, self.last_left()]).flatten().min()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fence(number: u64) -> Deferred {
+        Deferred::Fence(FenceNumber::from_raw(number))
+    }
+
+    /// A death leaves an action behind work 5; another process queues works 6 and 7 meanwhile.
+    fn left_behind_5() -> DeferredActions {
+        let mut actions = DeferredActions::default();
+        actions.push(5, fence(1));
+        actions.leaving = 5;
+        actions.push(6, fence(2));
+        actions
+    }
+
+    #[test]
+    fn what_an_action_of_a_death_defers_is_watched_too() {
+        // spec: sync §3.4 (process exit)
+        let mut actions = left_behind_5();
+        assert!(matches!(actions.pop(5, 7), Some(Deferred::Fence(_))));
+        actions.push(7, fence(3));
+        assert_eq!((actions.leaving, actions.pop(5, 7).is_none()), (7, true), "behind works of others");
+        // The action of the other process is one of those now.
+        assert!(actions.pop(7, 7).is_some() && actions.pop(7, 7).is_some() && actions.pop(7, 7).is_none());
+        actions.push(8, fence(4));
+        assert_eq!(actions.leaving, 7, "no death has left the last one");
+    }
+
+    #[test]
+    fn works_that_an_action_of_a_death_queues_are_watched_and_others_are_not() {
+        // spec: sync §3.4 (process exit)
+        let mut actions = left_behind_5();
+        assert!(actions.pop(5, 7).is_some());
+        assert!(actions.pop(5, 8).is_none(), "work 6 is not over");
+        assert_eq!(actions.leaving, 8, "the action queued work 8");
+        let mut actions = left_behind_5();
+        actions.leaving = 4;
+        assert!(actions.pop(5, 7).is_some() && actions.pop(5, 8).is_none());
+        assert_eq!(actions.leaving, 4, "the action is of no death");
+    }
+
+    /// The kernel watches the ring for what a process waits for, and a device gives way to that process: to a device that the action names, else
+    /// to any process.
+    #[test]
+    fn actions_say_who_waits_for_them() {
+        // spec: memory §8.6, memory §10.1
+        let device = DeviceNumber::from_raw(3);
+        let fence_number = FenceNumber::from_raw(1);
+        let waited: [(Deferred, bool, &[DeviceNumber]); 10] = [
+            (Deferred::Answer(Token(1), Box::new(Reply::Done)), true, &[]),
+            (Deferred::Unlocked(Token(1)), true, &[]),
+            (Deferred::PowerDown(Token(1), ddi::PowerState::Standby), true, &[]),
+            (Deferred::Stop(Token(1)), true, &[]),
+            (Deferred::Returns, true, &[]),
+            (Deferred::Signal { fence: fence_number, value: 1 }, true, &[]),
+            (Deferred::StillnessOver(PagingWorkNumber::from_raw(1)), true, &[]),
+            (Deferred::Resume(device, 0), false, &[device]),
+            (Deferred::Relocated(vec![device]), false, &[device]),
+            (fence(1), false, &[]),
+        ];
+        for (nth, (action, has_waiter, devices)) in waited.iter().enumerate() {
+            assert_eq!((action.has_waiter(), action.devices()), (*has_waiter, *devices), "{nth}");
+            assert_eq!(action.is_awaited(), *has_waiter || !devices.is_empty(), "{nth}");
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use d3dkmt::{DeviceState, QueuedFence, VirtualContext};
 use dxgk_host::Host;
 use events::Event;
-use kmt_calls::{Call, QueueCall, QueueFlags, Reply};
+use kmt_calls::{AdapterCall, Call, QueueCall, QueueFlags, Reply};
 use kmt_link::Link;
 use softgpu_umd::{Commands, Stream, StreamConfig, SurfaceKind};
 use wddm_types::{GpuVa, NodeId, NtStatus};
@@ -292,6 +292,28 @@ fn logs_are_short_again_when_the_tool_has_gone_and_the_long_ones_are_freed() {
     let value = client.stream.submit(&client.gpu, &[], &commands).unwrap();
     let _ = client.stream.wait(&client.gpu, value);
     assert_eq!(client.gpu.device().state().unwrap(), DeviceState::ErrorDmaPageFault);
+}
+
+/// The turn that finds the work of old logs done takes their pages out of reach, whatever the turn's call was about.
+#[test]
+fn any_call_frees_the_logs_that_no_work_names_any_more() {
+    // spec: sync §3.14 (resize)
+    let paging = |event: &Event| matches!(event, Event::PagingSubmitted { .. });
+    let (host, heard) = heard_on("discrete-4k", VIRTUAL, 4 * MIB, paging);
+    host.trace_fences(true);
+    let mut client = client(&host);
+    let fence = new_fence(&client);
+    host.trace_fences(false);
+    for value in 1..=2 {
+        let mut commands = Commands::new();
+        commands.signal(&fence, value);
+        client.stream.submit(&client.gpu, &[], &commands).unwrap();
+    }
+    while host.step() {}
+    heard.take();
+    client.gpu.device().link().call(Call::Adapter(AdapterCall::EnumAdapters)).unwrap();
+    assert_eq!(heard.take().len(), 1, "the paging that takes the long logs out of reach");
+    host.check_invariants().unwrap();
 }
 
 /// A queue exists when tracing begins, with pending work that names its old logs.
