@@ -81,7 +81,7 @@ pub use software::{BroadcastEnd, Signal, Software, SoftwareStep};
 pub use start::{Refused, Starting};
 pub use uses::uses_of;
 pub use waiting::{Submission, WaitingRender};
-pub use work::{Bound, Portion, Presented, Work};
+pub use work::{Bound, Needed, Portion, Presented, Work};
 
 object_number! {
     /// A DMA buffer of an adapter.

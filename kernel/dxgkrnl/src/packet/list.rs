@@ -108,12 +108,15 @@ impl Packets {
 // spec: memory §7.2
 pub fn driver_list(entries: &[Bound], portion: Option<&Portion>) -> Vec<AllocationListEntry> {
     debug_assert!(
-        portion.is_none_or(|portion| portion.bindings.len() == entries.len()),
+        portion.is_none_or(|portion| portion.needs.len() == entries.len()),
         "a portion says of each of {} entries where it is",
         entries.len()
     );
     let entry = |(at, bound): (usize, &Bound)| {
-        let place = portion.map_or(bound.binding.place, |portion| portion.bindings[at].and_then(|now| now.place));
+        let place = match portion {
+            Some(portion) => portion.needs[at].as_ref().and_then(|needed| needed.bindings.now.place),
+            None => bound.bindings.now.place,
+        };
         let (segment, physical_address) = place.unwrap_or((SegmentId::SYSTEM, 0));
         let (allocation, write_operation) = (bound.kmd, bound.write);
         let virtual_address = GpuVa::NULL;

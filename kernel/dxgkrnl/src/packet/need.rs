@@ -22,8 +22,8 @@ impl Packets {
         match &self.next_of(context)?.work {
             Work::Patched { buffer, entries, portions, .. } => {
                 let serial = match portions.front() {
-                    Some(portion) => portion.bindings.iter().flatten().map(|binding| binding.serial).max(),
-                    None => entries.iter().map(|bound| bound.binding.serial).max(),
+                    Some(portion) => portion.needs.iter().flatten().map(|needed| needed.bindings.now.serial).max(),
+                    None => entries.iter().map(|bound| bound.bindings.now.serial).max(),
                 };
                 let shown_after = self.buffer_place(context, *buffer).shown_after;
                 Some(Needs { shown_after, serial: serial.unwrap_or(0) })
@@ -38,18 +38,18 @@ impl Packets {
     /// Whether a context's next packet names memory that was taken from its device.
     pub fn names_taken_memory(&self, context: PacketContextNumber) -> bool {
         match self.next_of(context).map(|packet| &packet.work) {
-            // Nothing moves under portions: a move waits for them.
-            Some(Work::Patched { entries, portions, .. }) if portions.is_empty() => {
-                entries.iter().any(|bound| bound.vidmm.is_some() && bound.binding.place.is_none())
-            }
-            Some(Work::Patched { .. } | Work::Virtual { .. }) | None => false,
+            Some(Work::Patched { entries, portions, .. }) => match portions.front() {
+                Some(portion) => portion.needs.iter().flatten().any(|needed| needed.bindings.now.place.is_none()),
+                None => entries.iter().any(|bound| bound.vidmm.is_some() && bound.bindings.now.place.is_none()),
+            },
+            Some(Work::Virtual { .. }) | None => false,
         }
     }
 
     /// Whether it is decided where memory comes back that a context's next packet names.
     pub fn names_returning_memory(&self, context: PacketContextNumber) -> bool {
         match self.next_of(context).map(|packet| &packet.work) {
-            Some(Work::Patched { entries, .. }) => entries.iter().any(|bound| !bound.turns.is_empty()),
+            Some(Work::Patched { entries, .. }) => entries.iter().any(|bound| !bound.bindings.turns.is_empty()),
             Some(Work::Virtual { .. }) | None => false,
         }
     }

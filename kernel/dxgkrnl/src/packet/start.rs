@@ -78,7 +78,7 @@ impl Starting {
     pub fn uses(&self) -> Vec<(AllocationId, bool)> {
         match &self.packet.work {
             Work::Patched { entries, .. } => {
-                let here = |at: usize| self.portion.as_ref().is_none_or(|portion| portion.bindings[at].is_some());
+                let here = |at: usize| self.portion.as_ref().is_none_or(|portion| portion.needs[at].is_some());
                 let named = entries.iter().enumerate().filter(|(at, _)| here(*at));
                 named.filter_map(|(_, bound)| bound.vidmm.map(|id| (id, bound.write))).collect()
             }
@@ -148,16 +148,13 @@ impl Packets {
             unreachable!("a DMA buffer")
         };
         let (buffer, written, flags) = (*buffer, *written, *flags | again);
-        let lost = entries.iter().any(|bound| bound.vidmm.is_some() && bound.binding.place.is_none());
+        let lost = entries.iter().any(|bound| bound.vidmm.is_some() && bound.bindings.now.place.is_none());
         if lost && portion.is_none() {
             return Err(Refused::Away(buffer));
         }
         let changed = match portion {
-            None => entries.iter().any(|bound| bound.binding.place != bound.written),
-            Some(portion) => {
-                let mut now = portion.bindings.iter().zip(&*entries);
-                now.any(|(now, bound)| now.is_some_and(|now| now.place != bound.written))
-            }
+            None => entries.iter().any(|bound| bound.bindings.now.place != bound.written),
+            Some(portion) => portion.needs.iter().flatten().any(|needed| needed.bindings.now.place != needed.written),
         };
         debug_assert!(written > 0, "a DMA buffer holds something: {buffer:?}");
         let allocation_list = driver_list(entries, portion);
@@ -184,8 +181,11 @@ impl Packets {
             let driver = driver.call(cx).packet_scheduling().expect("it made this context");
             driver.patch(&mut patch).map_err(patch_failed)?;
             // It may come back, and is patched again only if something has moved since. The places of other portions keep their content.
-            if portion.is_none() {
-                entries.iter_mut().for_each(|bound| bound.written = bound.binding.place);
+            match &mut starting.portion {
+                Some(portion) => {
+                    portion.needs.iter_mut().flatten().for_each(|needed| needed.written = needed.bindings.now.place);
+                }
+                None => entries.iter_mut().for_each(|bound| bound.written = bound.bindings.now.place),
             }
         }
         self.store_buffer(cx.memory, context, buffer, bytes.start as usize / 8..bytes.end.div_ceil(8) as usize);

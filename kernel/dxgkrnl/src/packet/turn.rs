@@ -3,7 +3,7 @@
 
 use vidmm::AllocationId;
 
-use super::work::{Bound, Packet, Work};
+use super::work::{Bindings, Packet, Portion, Work};
 use super::{Handed, Nodes, Packets};
 use crate::number::{DeviceNumber, PacketContextNumber};
 use crate::paging::Binding;
@@ -21,7 +21,7 @@ impl Packets {
         let turn = self.turns.entry(device).or_default();
         turn.0 += 1;
         let turn = turn.0;
-        self.each_bound(nodes, contexts, |bound, id| bound.turns.push_back((turn, place_of(id))));
+        self.each_named(nodes, contexts, |bindings, id| bindings.turns.push_back((turn, place_of(id))));
     }
 
     /// The oldest turn that was decided has come, or never comes: its content was taken away again before.
@@ -32,11 +32,11 @@ impl Packets {
         turns.1 += 1;
         debug_assert!(turns.1 <= turns.0, "a turn comes that was decided: {} of {} of {device:?}", turns.1, turns.0);
         let turn = turns.1;
-        self.each_bound(nodes, contexts, |bound, _| {
-            if let Some((_, binding)) = bound.turns.pop_front_if(|(of, _)| *of == turn)
+        self.each_named(nodes, contexts, |bindings, _| {
+            if let Some((_, binding)) = bindings.turns.pop_front_if(|(of, _)| *of == turn)
                 && came
             {
-                bound.binding = binding;
+                bindings.now = binding;
             }
         });
     }
@@ -54,35 +54,46 @@ impl Packets {
         contexts: &[PacketContextNumber],
         moved: &[(AllocationId, Binding)],
     ) {
-        self.each_bound(nodes, contexts, |bound, id| {
+        self.each_named(nodes, contexts, |bindings, id| {
             let Some((_, now)) = moved.iter().find(|(of, _)| *of == id) else { return };
-            let turns = bound.turns.iter_mut().map(|(_, binding)| binding);
-            turns.chain([&mut bound.binding]).filter(|old| old.serial < now.serial).for_each(|old| *old = *now);
+            let turns = bindings.turns.iter_mut().map(|(_, binding)| binding);
+            turns.chain([&mut bindings.now]).filter(|old| old.serial < now.serial).for_each(|old| *old = *now);
         });
     }
 
-    /// Every list entry of these contexts' queued packets that names memory, and of those with the driver: they may come back.
-    fn each_bound(
+    /// The places of all memory that these contexts' packets name, queued or with the driver, by entries of their lists and by their portions:
+    /// they may come back.
+    fn each_named(
         &mut self,
         nodes: &mut Nodes,
         contexts: &[PacketContextNumber],
-        mut act: impl FnMut(&mut Bound, AllocationId),
+        mut act: impl FnMut(&mut Bindings, AllocationId),
     ) {
-        let mut each = |packet: &mut Packet| {
-            let Work::Patched { entries, .. } = &mut packet.work else { return };
-            for bound in entries {
-                if let Some(id) = bound.vidmm {
-                    act(bound, id);
-                }
-            }
-        };
         for context in contexts {
             let known = &mut self.contexts[*context];
             nodes.change_each(known.facts.node, *context, |handed| match handed {
-                Handed::Packet { packet, .. } => each(packet),
-                Handed::Portion { .. } | Handed::Paging(_) => {}
+                Handed::Packet { packet, portion, .. } => {
+                    of_packet(packet, &mut act);
+                    portion.iter_mut().for_each(|portion| of_portion(portion, &mut act));
+                }
+                Handed::Portion { portion, .. } => of_portion(portion, &mut act),
+                Handed::Paging(_) => {}
             });
-            known.queued.iter_mut().for_each(&mut each);
+            known.queued.iter_mut().for_each(|packet| of_packet(packet, &mut act));
         }
     }
+}
+
+fn of_packet(packet: &mut Packet, act: &mut impl FnMut(&mut Bindings, AllocationId)) {
+    let Work::Patched { entries, portions, .. } = &mut packet.work else { return };
+    for bound in entries {
+        if let Some(id) = bound.vidmm {
+            act(&mut bound.bindings, id);
+        }
+    }
+    portions.iter_mut().for_each(|portion| of_portion(portion, act));
+}
+
+fn of_portion(portion: &mut Portion, act: &mut impl FnMut(&mut Bindings, AllocationId)) {
+    portion.needs.iter_mut().flatten().for_each(|needed| act(&mut needed.bindings, needed.vidmm));
 }

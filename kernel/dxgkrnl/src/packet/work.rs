@@ -77,9 +77,32 @@ pub struct Bound {
     /// The memory manager's name of it; lives as long as the packet, too.
     pub vidmm: Option<AllocationId>,
     /// Where it is when the packet runs.
-    pub binding: Binding,
-    /// The places it gets with turns of the device that are decided and have not come.
-    pub turns: VecDeque<(u64, Binding)>,
+    pub bindings: Bindings,
+}
+
+/// The places of content for a packet that waits: that of now, and those that come with turns of the packet's device.
+#[derive(Clone, Default)]
+pub struct Bindings {
+    /// Where the content is when the packet runs.
+    pub now: Binding,
+    /// The places that the content gets with turns of the device which are decided and have not come, by their numbers.
+    pub(super) turns: VecDeque<(u64, Binding)>,
+}
+
+impl From<Binding> for Bindings {
+    fn from(now: Binding) -> Bindings {
+        Bindings { now, turns: VecDeque::new() }
+    }
+}
+
+/// Content that a portion needs.
+pub struct Needed {
+    /// The memory manager's name of it.
+    pub vidmm: AllocationId,
+    /// The address that the portion's bytes of the DMA buffer hold since they were written.
+    pub written: Option<(SegmentId, u64)>,
+    /// Where it is when the portion runs.
+    pub bindings: Bindings,
 }
 
 /// A part of a DMA buffer that is handed over by itself.
@@ -88,8 +111,8 @@ pub struct Portion {
     pub bytes: Range<u32>,
     /// The patch locations in it.
     pub places: Range<usize>,
-    /// Where the list's entries are that it needs, in the order of the list; the others are nowhere.
-    pub bindings: Vec<Option<Binding>>,
+    /// The content that it needs, in the order of the list's entries; the others are nowhere.
+    pub needs: Vec<Option<Needed>>,
     /// Its number on the context's fence of portions; `None`: it is the last.
     pub number: Option<u64>,
     /// It was handed over before.

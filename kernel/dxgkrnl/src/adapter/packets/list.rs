@@ -1,7 +1,5 @@
 //! Lists bound to the places of memory (memory §5.6, §7.2), and bound anew with a turn of their device.
 
-use std::collections::VecDeque;
-
 use ddi::PatchLocation;
 use kmt_calls::{PatchLocationItem, Refusal};
 use vidmm::{AllocationId, ReferenceError};
@@ -49,8 +47,7 @@ impl Adapter {
                 kmd: entry.allocation.map(|listed| self.memory.allocations[listed.number].open),
                 vidmm: entry.allocation.map(|listed| listed.instance),
                 written: None,
-                binding: binding.unwrap_or_default(),
-                turns: VecDeque::new(),
+                bindings: binding.unwrap_or_default().into(),
             }
         });
         (bound.collect(), wrong)

@@ -123,7 +123,7 @@ impl Adapter {
         let (mut bound, _) = self.bind(device, entries);
         for (entry, told) in bound.iter_mut().zip(&told) {
             // spec: memory §7.4: the driver must have written the addresses that it was given
-            entry.written = told.binding.place;
+            entry.written = told.bindings.now.place;
         }
         let used = uses_of(&bound);
         let work = |built: Built| {

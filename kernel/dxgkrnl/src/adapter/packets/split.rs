@@ -22,7 +22,7 @@ use crate::adapter::Adapter;
 use crate::due::Waiter;
 use crate::effect::{Answer, Cx, Effect, Token};
 use crate::number::{DeviceNumber, FenceNumber, PacketContextNumber, PacketNumber};
-use crate::packet::{Bound, ListEntry, Portion, Submission, WaitingRender, Work, check_private_data};
+use crate::packet::{Bound, ListEntry, Needed, Portion, Submission, WaitingRender, Work, check_private_data};
 use crate::refusal::{invalid, no_memory, refuse};
 use crate::store::ObjectNumber;
 
@@ -223,15 +223,17 @@ impl Adapter {
                 }
             };
             self.queue_works(cx, process, made.work);
-            let binding =
-                |bound: &Bound| bound.vidmm.filter(|id| made.needs.contains(id)).map(|id| self.binding_of(id));
-            let bindings = entries.iter().map(binding).collect();
+            let needed = |bound: &Bound| {
+                let vidmm = bound.vidmm.filter(|id| made.needs.contains(id))?;
+                Some(Needed { vidmm, written: bound.written, bindings: self.binding_of(vidmm).into() })
+            };
+            let needs = entries.iter().map(needed).collect();
             let number_of_portion = made.cut.as_ref().map(|_| self.packets.number_portion(context));
             let end = made.cut.as_ref().map_or(bytes, |cut| cut.offset);
             portions.push_back(Portion {
                 bytes: from.offset..end,
                 places: made.uses,
-                bindings,
+                needs,
                 number: number_of_portion,
                 preempted: false,
             });
