@@ -22,7 +22,7 @@
 //!   manager's mind, and the packet waits until the paging ring has carried that out.
 //! - *Everything that moves memory afterwards waits for the packet*, because it is part of what the device has queued. So
 //!   a binding holds, whatever the device evicts or destroys meanwhile.
-//! - *Except a suspension*: then content moves although packets are queued. When the memory manager decides where the content
+//! - *Except a suspension*, also that of a device that gives way: then content moves although packets are queued, in portions or whole. When the memory manager decides where the content
 //!   of a device returns, the packets that are queued get new bindings, which hold from the device's turn on; so does
 //!   what a lock moves. This is the move between queueing and scheduling that makes the kernel call Patch once more.
 //!

@@ -31,6 +31,8 @@ const SPIES: u64 = 25;
 const LOCKS: u64 = 10;
 /// A call may wait: the attacker gives it up then.
 const PATIENCE: Duration = Duration::from_millis(5);
+/// A spy learns whether its call waits, so that the daemon may be as slow as the machine makes it.
+const PATIENCE_OF_SPIES: Duration = Duration::from_secs(10);
 
 pub struct Attacker {
     dice: Dice,
@@ -58,9 +60,12 @@ struct Spy {
 }
 
 impl Connection {
-    /// The daemon's answer, after its word that the call waits; `None`: it has ended the connection.
-    fn answer(&self) -> Option<Vec<u8>> {
+    /// The daemon's answer, after its word that the call waits; `None`: it has ended the connection, or the attacker has no more patience.
+    fn answer(&self, until_word: Duration) -> Option<Vec<u8>> {
+        let has_patience = |patience| set_socket_timeout(self.calls.as_fd(), Timeout::Recv, Some(patience)).ok();
+        has_patience(until_word)?;
         let (first, _) = self.calls.receive(1 << 20, 0).ok()?;
+        has_patience(PATIENCE)?;
         match decode(&first) {
             Ok(Told { response: Response::Waits, .. }) => Some(self.calls.receive(1 << 20, 0).ok()?.0),
             _ => Some(first),
@@ -86,7 +91,7 @@ impl Attacker {
         let (request, odd) = match &mut connection.spies {
             Some(spy) => {
                 let mut dice = Dice::new(Random::new(seed), MALICE_OF_SPIES);
-                (Request::Call(spy.call(&mut dice, self.luid)), dice.odd())
+                (Request::CallInOrder(spy.call(&mut dice, self.luid)), dice.odd())
             }
             None => (self.request(), self.dice.odd()),
         };
@@ -128,10 +133,11 @@ impl Attacker {
             self.connection = Some(connection);
             return Ok(());
         }
-        let Some(answer) = connection.answer() else { return Ok(()) };
+        let told = connection.spies.is_some() && !odd;
+        let Some(answer) = connection.answer(if told { PATIENCE_OF_SPIES } else { PATIENCE }) else { return Ok(()) };
         report.answered += 1;
-        if let (Some(spy), Request::Call(call)) = (&mut connection.spies, &asked.request)
-            && let Ok(Told { response: Response::Answer(Ok(reply)), .. }) = decode(&answer)
+        if let (Some(spy), Request::CallInOrder(call)) = (&mut connection.spies, &asked.request)
+            && let Ok(Told { response: Response::AnswerInOrder(Ok(reply), _), .. }) = decode(&answer)
         {
             // The spoiled message may have been another call; then the spy records something untrue.
             spy.known.answered(call, &reply);
