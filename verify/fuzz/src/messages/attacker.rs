@@ -95,22 +95,8 @@ impl Attacker {
             }
             None => (self.request(), self.dice.odd()),
         };
+        let request = if connection.spies.is_some() { request } else { self.in_another_form(request) };
         // A posted call has no answer, so the attacker does not wait for one. Now and then it claims that more were posted than were.
-        let request = match request {
-            Request::Call(call) if connection.spies.is_none() && self.dice.chance(10) => Request::Post(call),
-            Request::Call(call) if connection.spies.is_none() && self.dice.chance(10) => Request::CallInOrder(call),
-            Request::Call(call) if connection.spies.is_none() && self.dice.chance(10) => {
-                Request::Calls(vec![call; self.dice.below(20) as usize])
-            }
-            Request::Call(_) if connection.spies.is_none() && self.dice.chance(5) => {
-                // CAST: drawn below 2^16.
-                let [queue, fence] = [(); 2].map(|()| RawHandle(self.dice.below(1 << 16) as u32));
-                let (value, recorded_ns) = (self.dice.below(u64::MAX), self.dice.below(u64::MAX));
-                let one = QueuedFence { fence, value, signal: self.dice.odd(), recorded_ns };
-                Request::FencesQueued { queue, queued: vec![one; self.dice.below(1_100) as usize] }
-            }
-            request => request,
-        };
         let after = connection.posted + u64::from(odd && self.dice.chance(1));
         let posts = matches!(request, Request::Post(_));
         connection.posted += u64::from(posts);
@@ -149,6 +135,23 @@ impl Attacker {
         }
         self.connection = Some(connection);
         Ok(())
+    }
+
+    /// A stranger's request, now and then as a post, in order, in a batch, or with queued fences.
+    fn in_another_form(&mut self, request: Request) -> Request {
+        match request {
+            Request::Call(call) if self.dice.chance(10) => Request::Post(call),
+            Request::Call(call) if self.dice.chance(10) => Request::CallInOrder(call),
+            Request::Call(call) if self.dice.chance(10) => Request::Calls(vec![call; self.dice.below(20) as usize]),
+            Request::Call(_) if self.dice.chance(5) => {
+                // CAST: drawn below 2^16.
+                let [queue, fence] = [(); 2].map(|()| RawHandle(self.dice.below(1 << 16) as u32));
+                let (value, recorded_ns) = (self.dice.below(u64::MAX), self.dice.below(u64::MAX));
+                let one = QueuedFence { fence, value, signal: self.dice.odd(), recorded_ns };
+                Request::FencesQueued { queue, queued: vec![one; self.dice.below(1_100) as usize] }
+            }
+            request => request,
+        }
     }
 
     /// A connection; now and then it begins with something else than it should.

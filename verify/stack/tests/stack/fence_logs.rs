@@ -4,6 +4,7 @@ mod committed;
 mod optimized;
 mod reach;
 pub mod read;
+mod resized;
 mod traced;
 mod verbose;
 

@@ -186,6 +186,15 @@ impl Adapter {
         self.defer_fence(done);
     }
 
+    /// The entries of a list that a portion needs, and where they are when it runs.
+    fn needs_of(&self, entries: &[Bound], content: &[AllocationId]) -> Vec<Option<Needed>> {
+        let needed = |bound: &Bound| {
+            let vidmm = bound.vidmm.filter(|id| content.contains(id))?;
+            Some(Needed { vidmm, written: bound.written, bindings: self.binding_of(vidmm).into() })
+        };
+        entries.iter().map(needed).collect()
+    }
+
     /// Decides all portions of a buffer that is being queued: paging work goes into the ring, places are bound. A buffer all
     /// of whose memory is listed has none.
     ///
@@ -223,11 +232,7 @@ impl Adapter {
                 }
             };
             self.queue_works(cx, process, made.work);
-            let needed = |bound: &Bound| {
-                let vidmm = bound.vidmm.filter(|id| made.needs.contains(id))?;
-                Some(Needed { vidmm, written: bound.written, bindings: self.binding_of(vidmm).into() })
-            };
-            let needs = entries.iter().map(needed).collect();
+            let needs = self.needs_of(entries, &made.needs);
             let number_of_portion = made.cut.as_ref().map(|_| self.packets.number_portion(context));
             let end = made.cut.as_ref().map_or(bytes, |cut| cut.offset);
             portions.push_back(Portion {
