@@ -307,7 +307,7 @@ impl World {
     }
 
     fn flip(&mut self, who: usize, player: &mut Player, primary: usize, interval: u32) -> Result<(), UmdError> {
-        if player.presents() {
+        if player.presents() || player.is_away(primary) {
             return Ok(());
         }
         shared(&self.ledger).displays.flips_to(who, player.picture(primary));
@@ -341,7 +341,7 @@ impl World {
     /// The player is to show a picture, and owns all displays that no other player has.
     fn show(&mut self, player: &mut Player, primary: usize) -> Result<(), UmdError> {
         let source = player.source(primary);
-        if !player.done() || !player.is_settled() {
+        if !player.done() || !player.is_settled() || player.is_away(primary) {
             return Ok(());
         }
         let is_on = shared(&self.ledger).displays.is_on(source);

@@ -43,6 +43,13 @@ fn devices_go_on_after_a_sleep_without_a_call() {
     }
 }
 
+/// A primary has no room when it is to come back.
+#[test]
+fn no_process_flips_to_a_primary_that_is_away() {
+    // spec: memory §5.1
+    run_displays(10_000_160_535).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
 /// A process sets a mode while the packet of a flip is over and the kernel has not heard so.
 #[test]
 fn a_mode_ends_flips_on_their_way() {

@@ -117,6 +117,11 @@ impl Player {
         self.site.primaries[primary].source
     }
 
+    /// Whether a primary is on no list: there was no room when it was to come back. It can neither be drawn nor shown.
+    pub fn is_away(&self, primary: usize) -> bool {
+        self.site.primaries[primary].away
+    }
+
     /// The picture drawn last into a primary.
     pub fn picture(&self, primary: usize) -> u32 {
         self.site.primaries[primary].picture
