@@ -57,7 +57,7 @@ impl<F: Copy + Eq> VidMm<F> {
         // What the device has evicted stays on its list from now on, so a suspension has nothing else to wait for.
         drop(self.devices.take_uses(device));
         withheld.into_iter().for_each(|id| self.withhold(device, id));
-        let in_use = self.allocations.iter().filter(|(_, known)| known.last_use.iter().any(&is_of));
+        let in_use = self.in_place().filter(|(_, last_use)| last_use.iter().any(&is_of));
         for id in in_use.map(|(id, _)| id).collect::<Vec<_>>() {
             self.allocations[id].last_use.retain(|point| !is_of(point));
         }
@@ -81,7 +81,7 @@ impl<F: Copy + Eq> VidMm<F> {
         used: &[(u64, &UsedContent<F>)],
     ) -> BTreeMap<AllocationId, Uses<F>> {
         let mut uses: BTreeMap<AllocationId, Uses<F>> = BTreeMap::new();
-        let in_place = self.allocations.iter().map(|(id, known)| (u64::MAX, id, &known.last_use));
+        let in_place = self.in_place().map(|(id, last_use)| (u64::MAX, id, last_use));
         let taken = used.iter().map(|(serial, used)| (*serial, used.allocation, &used.until));
         for (serial, id, until) in in_place.chain(taken) {
             let points: Vec<FencePoint<F>> = until.iter().copied().filter(&is_of).collect();
@@ -93,6 +93,13 @@ impl<F: Copy + Eq> VidMm<F> {
             merge_points(if late { &mut uses.late } else { &mut uses.early }, &points);
         }
         uses
+    }
+
+    /// The content that lies somewhere, with its last uses. Content that lies nowhere was evicted before: a destruction notes all queued work of
+    /// its device, which uses the content no more.
+    fn in_place(&self) -> impl Iterator<Item = (AllocationId, &Vec<FencePoint<F>>)> {
+        let lies = self.allocations.iter().filter(|(_, known)| !matches!(known.placement, Placement::None));
+        lies.map(|(id, known)| (id, &known.last_use))
     }
 
     /// Whether a MakeResident brings content with a work that is not done, and may bring it later.

@@ -271,3 +271,25 @@ fn a_device_withholds_what_it_made_resident_while_a_work_that_suspends_it_stood_
     assert!(mm.is_resident(next), "the use of the other content is over");
     mm.check_invariants(&[]).expect("all rules hold");
 }
+
+/// A destruction notes all queued work of its device, although content that had left memory before is used by none of it.
+#[test]
+fn destroyed_content_that_lies_nowhere_needs_no_turn() {
+    // spec: memory §6.2, memory §8.6
+    let (mut mm, [(_, a), (_, b)]) = with_processes::<2>(64);
+    let [gone, used] = [40, 50].map(|pages| create(&mut mm, a, pages, &[VRAM]));
+    for (id, last_use) in [(gone, vec![]), (used, vec![point(1, 3)])] {
+        let came = mm.make_resident(a, &[id]).expect("room").expect("it comes");
+        mm.completed(came.serial);
+        mm.evict(a, &[id], NOW, &last_use).expect("counted");
+    }
+    mm.doom_allocation(gone, &[point(1, 3)]);
+    let theirs = create(&mut mm, b, 30, &[VRAM]);
+    let work = mm.make_resident(b, &[theirs]).expect("room").expect("it comes");
+    assert_eq!(work.after, [point(1, 3)]);
+    assert!(mm.give_way(a, of(1), &uses_of(&work)), "50 pages of 64");
+    mm.check_invariants(&[]).expect("all rules hold");
+    mm.set_device_idle(b, true);
+    assert_eq!(comes_back(&mut mm, a, used), [(MoveKind::PageIn, 16)]);
+    mm.check_invariants(&[]).expect("all rules hold");
+}
