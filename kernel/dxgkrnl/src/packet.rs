@@ -22,9 +22,12 @@
 //!   manager's mind, and the packet waits until the paging ring has carried that out.
 //! - *Everything that moves memory afterwards waits for the packet*, because it is part of what the device has queued. So
 //!   a binding holds, whatever the device evicts or destroys meanwhile.
-//! - *Except a suspension*, also that of a device that gives way: then content moves although packets are queued, in portions or whole. When the memory manager decides where the content
-//!   of a device returns, the packets that are queued get new bindings, which hold from the device's turn on; so does
-//!   what a lock moves. This is the move between queueing and scheduling that makes the kernel call Patch once more.
+//! - *Except a suspension*, also that of a device that gives way: then content moves although packets are queued, in portions
+//!   or whole. When the memory manager decides where the content of a device returns, the packets that are queued get new
+//!   bindings, which hold from the device's turn on; so does what a lock moves. This is the move between queueing and
+//!   scheduling that makes the kernel call Patch once more.
+//! - *Content that its device withholds* (`vidmm::VidMm::withholds`): a packet has it nowhere before the turn that brings it, though it may lie in
+//!   memory still, where any process takes it.
 //!
 //! # Invariants
 //! - A packet is in one place: queued on its context, or with a node. One that runs in portions is queued until its last is handed over.
@@ -81,7 +84,7 @@ pub use software::{BroadcastEnd, Signal, Software, SoftwareStep};
 pub use start::{Refused, Starting};
 pub use uses::uses_of;
 pub use waiting::{Submission, WaitingRender};
-pub use work::{Bound, Needed, Portion, Presented, Work};
+pub use work::{Bindings, Bound, Needed, Portion, Presented, Work};
 
 object_number! {
     /// A DMA buffer of an adapter.

@@ -275,6 +275,7 @@ impl Adapter {
         }
         if self.vidmm.withholds(owner) {
             self.withhold_values(device);
+            self.packets_withheld(device);
         }
         let drops = self.memory.ring.used_content().into_iter().filter(|(_, used)| used.drops_content());
         let dropped: BTreeSet<AllocationId> = drops.map(|(_, used)| used.allocation).collect();

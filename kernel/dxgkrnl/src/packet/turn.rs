@@ -1,7 +1,7 @@
 //! Bindings that change with a turn of a suspended device (memory §7.4, §8.6): its packets, queued or with the driver, find what they name
 //! where the memory manager brings it back.
 
-use vidmm::AllocationId;
+use vidmm::{AllocationId, WithheldPlace};
 
 use super::work::{Bindings, Packet, Portion, Work};
 use super::{Handed, Nodes, Packets};
@@ -16,12 +16,26 @@ impl Packets {
         nodes: &mut Nodes,
         device: DeviceNumber,
         contexts: &[PacketContextNumber],
-        place_of: impl Fn(AllocationId) -> Binding,
+        place_of: impl Fn(AllocationId) -> (Binding, Option<WithheldPlace>),
     ) {
         let turn = self.turns.entry(device).or_default();
         turn.0 += 1;
         let turn = turn.0;
-        self.each_named(nodes, contexts, |bindings, id| bindings.turns.push_back((turn, place_of(id))));
+        self.each_named(nodes, contexts, |bindings, id| {
+            let (there, withheld) = place_of(id);
+            bindings.turns.push_back((turn, bindings.seen(there, withheld)));
+        });
+    }
+
+    /// The device of these contexts gives way, and withholds content from now on: packets that need it have it nowhere.
+    // spec: memory §8.6
+    pub fn withheld(
+        &mut self,
+        nodes: &mut Nodes,
+        contexts: &[PacketContextNumber],
+        place_of: impl Fn(AllocationId) -> Option<WithheldPlace>,
+    ) {
+        self.each_named(nodes, contexts, |bindings, id| bindings.now = bindings.seen(bindings.now, place_of(id)));
     }
 
     /// The oldest turn that was decided has come, or never comes: its content was taken away again before.

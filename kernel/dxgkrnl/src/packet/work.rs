@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use ddi::{KmdOpenAllocation, PatchLocation, SubmitFlags};
-use vidmm::AllocationId;
+use vidmm::{AllocationId, WithheldPlace};
 use wddm_types::{GpuVa, SegmentId};
 
 use super::DmaBufferNumber;
@@ -81,17 +81,26 @@ pub struct Bound {
 }
 
 /// The places of content for a packet that waits: that of now, and those that come with turns of the packet's device.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Bindings {
+    /// The place of the packet among what its device may withhold: the packet has no content that the device withholds at this place or before.
+    pub(super) behind: WithheldPlace,
     /// Where the content is when the packet runs.
     pub now: Binding,
     /// The places that the content gets with turns of the device which are decided and have not come, by their numbers.
     pub(super) turns: VecDeque<(u64, Binding)>,
 }
 
-impl From<Binding> for Bindings {
-    fn from(now: Binding) -> Bindings {
-        Bindings { now, turns: VecDeque::new() }
+impl Bindings {
+    /// Content of a packet that is queued now. `withheld`: the place at which the packet's device withholds it.
+    pub fn new(now: Binding, withheld: Option<WithheldPlace>) -> Bindings {
+        let behind = withheld.unwrap_or_else(|| WithheldPlace::of(now.serial));
+        Bindings { behind, now: now.unless(withheld.is_some()), turns: VecDeque::new() }
+    }
+
+    /// Where content at this place is for the packet, which its device withholds from this place on; `None`: it does not.
+    pub(super) fn seen(&self, there: Binding, withheld: Option<WithheldPlace>) -> Binding {
+        there.unless(withheld.is_some_and(|place| place <= self.behind))
     }
 }
 

@@ -30,6 +30,11 @@ impl Binding {
         let now = vidmm.whereabouts(id);
         Binding { place: now.place, serial: now.serial }
     }
+
+    /// The binding, without a place where the content is withheld.
+    pub fn unless(self, withheld: bool) -> Binding {
+        Binding { place: self.place.filter(|_| !withheld), ..self }
+    }
 }
 
 /// The moves of one work of content that devices list.

@@ -15,6 +15,11 @@ use crate::slab::{AllocationId, DeviceId};
 pub struct WithheldPlace(u64, u64);
 
 impl WithheldPlace {
+    /// The place of what the work with this serial brings.
+    pub fn of(serial: u64) -> WithheldPlace {
+        WithheldPlace(serial, 0)
+    }
+
     /// The place behind everything that works up to this serial bring.
     pub fn behind(serial: u64) -> WithheldPlace {
         WithheldPlace(serial, u64::MAX)
@@ -36,13 +41,13 @@ impl<F: Copy + Eq> Devices<F> {
     /// A list names an allocation no more, for the content that the work with this serial brings waits. Answers how often it did.
     pub fn withhold(&mut self, device: DeviceId, id: AllocationId, serial: u64) -> u64 {
         let count = self.unlist(device, id).expect("only what is listed is withheld");
-        self.withhold_in(device, WithheldPlace(serial, 0), id, count);
+        self.withhold_in(device, WithheldPlace::of(serial), id, count);
         count
     }
 
     /// The content of an allocation waits once more, as that of the work with this serial: an evict of the content waits as well.
     pub fn withhold_once(&mut self, device: DeviceId, id: AllocationId, serial: u64) {
-        self.withhold_in(device, WithheldPlace(serial, 0), id, 1);
+        self.withhold_in(device, WithheldPlace::of(serial), id, 1);
     }
 
     fn withhold_in(&mut self, device: DeviceId, place: WithheldPlace, id: AllocationId, count: u64) {
@@ -87,6 +92,12 @@ impl<F: Copy + Eq> Devices<F> {
     pub fn withheld_places(&self, device: DeviceId) -> Option<[WithheldPlace; 2]> {
         let calls = &self[device].withheld.as_ref()?.calls;
         Some([calls.front()?.0, calls.back()?.0])
+    }
+
+    /// The first place at which a device withholds an allocation; `None`: it does not.
+    pub fn withheld_place(&self, device: DeviceId, id: AllocationId) -> Option<WithheldPlace> {
+        let calls = self[device].withheld.iter().flat_map(|withheld| &withheld.calls);
+        calls.into_iter().find(|(_, counts)| counts.contains_key(&id)).map(|(place, _)| *place)
     }
 
     /// How often a device's process has made an allocation resident whose content is withheld.

@@ -3,6 +3,7 @@
 
 mod apertures;
 mod banks;
+mod giving_way;
 mod instances;
 mod locks;
 mod ranges;

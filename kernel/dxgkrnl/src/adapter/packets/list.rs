@@ -2,11 +2,11 @@
 
 use ddi::PatchLocation;
 use kmt_calls::{PatchLocationItem, Refusal};
-use vidmm::{AllocationId, ReferenceError};
+use vidmm::{AllocationId, DeviceId, ReferenceError};
 
 use crate::adapter::Adapter;
 use crate::number::{DeviceNumber, PacketContextNumber};
-use crate::packet::{Bound, ListEntry};
+use crate::packet::{Bindings, Bound, ListEntry};
 use crate::paging::Binding;
 
 impl Adapter {
@@ -47,7 +47,10 @@ impl Adapter {
                 kmd: entry.allocation.map(|listed| self.memory.allocations[listed.number].open),
                 vidmm: entry.allocation.map(|listed| listed.instance),
                 written: None,
-                bindings: binding.unwrap_or_default().into(),
+                bindings: match entry.allocation {
+                    Some(listed) => self.bindings_of(device, listed.instance, binding.unwrap_or_default()),
+                    None => Bindings::new(Binding::default(), None),
+                },
             }
         });
         (bound.collect(), wrong)
@@ -57,8 +60,29 @@ impl Adapter {
     // spec: memory §7.4, memory §10.1
     pub(in crate::adapter) fn packets_turn_decided(&mut self, device: DeviceNumber) {
         let contexts = self.packet_contexts_of(device);
-        let place_of = |id| Binding::of(&self.vidmm, id);
+        let (vidmm, owner) = (&self.vidmm, self.withholder(device));
+        let place_of = |id| (Binding::of(vidmm, id), owner.and_then(|owner| vidmm.withheld_place(owner, id)));
         self.packets.turn_decided(&mut self.vidsch.nodes, device, &contexts, place_of);
+    }
+
+    /// A device gives way, and withholds content: its packets that need it wait for the turn that brings it.
+    // spec: memory §8.6
+    pub(in crate::adapter) fn packets_withheld(&mut self, device: DeviceNumber) {
+        let contexts = self.packet_contexts_of(device);
+        let (vidmm, owner) = (&self.vidmm, self.withholder(device));
+        self.packets.withheld(&mut self.vidsch.nodes, &contexts, |id| vidmm.withheld_place(owner?, id));
+    }
+
+    /// A device as the memory manager knows it, if it withholds content.
+    fn withholder(&self, device: DeviceNumber) -> Option<DeviceId> {
+        self.owners.facts_of(device).map(|facts| facts.vidmm).filter(|owner| self.vidmm.withholds(*owner))
+    }
+
+    /// Content that a packet names which its device queues now.
+    pub(super) fn bindings_of(&self, device: DeviceNumber, id: AllocationId, now: Binding) -> Bindings {
+        let owner = self.owners.vidmm_of(device);
+        let withheld = self.vidmm.withheld_place(owner, id).and_then(|_| self.vidmm.withheld_places(owner));
+        Bindings::new(now, withheld.map(|[_, last]| last))
     }
 
     /// The oldest turn that was decided has come, or never comes: its content was taken away again before.

@@ -24,8 +24,8 @@ impl Adapter {
     /// Whether a context's next packet names memory that was taken and comes back with a turn of its device.
     pub(in crate::adapter) fn awaits_turn(&self, context: PacketContextNumber) -> bool {
         let owner = self.owners.vidmm_of(self.packets[context].device);
-        self.packets.names_taken_memory(context)
-            && (self.packets.names_returning_memory(context) || self.vidmm.is_suspended(owner))
+        let comes = || self.vidmm.is_suspended(owner) || self.vidmm.withholds(owner);
+        self.packets.names_taken_memory(context) && (self.packets.names_returning_memory(context) || comes())
     }
 
     /// The point of the paging ring that a context's next packet still needs.

@@ -46,7 +46,10 @@ impl Adapter {
         let device = self.packets[context].device;
         let is_quiesced = self.vidmm.is_suspended(self.owners.vidmm_of(device));
         let queue = self.packets.has_waiting_on(context);
-        if self.lists_are_residency() && (is_quiesced || queue) && self.names_unlisted(device, &entries) {
+        if self.lists_are_residency()
+            && (is_quiesced || queue || self.waits_for_withheld(device, &entries))
+            && self.names_unlisted(device, &entries)
+        {
             // The kernel refuses a buffer that breaks a rule at once.
             if let Submission::Render { command, places, private_data } = &what {
                 self.check_render(context, command, &entries, places)?;
@@ -119,6 +122,13 @@ impl Adapter {
         locked.is_some_and(|locked| self.memory.allocations.body_of(locked).creator == process)
     }
 
+    /// Whether a buffer waits until its device withholds nothing any more: it does not fit beside that at once.
+    fn waits_for_withheld(&self, device: DeviceNumber, entries: &[ListEntry]) -> bool {
+        let owner = self.owners.vidmm_of(device);
+        let content = || entries.iter().filter_map(|entry| Some(entry.allocation?.instance)).collect::<Vec<_>>();
+        self.vidmm.withholds(owner) && !self.vidmm.may_bring_in_behind(owner, &content())
+    }
+
     /// Whether a list names something that no residency list of its device holds.
     fn names_unlisted(&self, device: DeviceNumber, entries: &[ListEntry]) -> bool {
         let owner = self.owners.vidmm_of(device);
@@ -144,8 +154,12 @@ impl Adapter {
                     .is_none_or(|listed| self.memory.allocations.has_instance(listed.number, listed.instance))
             };
             let result = match device {
-                Some(device) if !lost && self.vidmm.is_suspended(device.vidmm) => {
-                    let owner = device.vidmm;
+                Some(known)
+                    if !lost
+                        && (self.vidmm.is_suspended(known.vidmm)
+                            || self.waits_for_withheld(waiting.device, &waiting.entries)) =>
+                {
+                    let owner = known.vidmm;
                     self.settle_postponed(cx, owner);
                     // An allocation that was locked at the call may have had to leave since: there will be no turn before its unlock.
                     // Another thread of the process unlocks those locked since.
@@ -187,10 +201,11 @@ impl Adapter {
     }
 
     /// The entries of a list that a portion needs, and where they are when it runs.
-    fn needs_of(&self, entries: &[Bound], content: &[AllocationId]) -> Vec<Option<Needed>> {
+    fn needs_of(&self, device: DeviceNumber, entries: &[Bound], content: &[AllocationId]) -> Vec<Option<Needed>> {
         let needed = |bound: &Bound| {
             let vidmm = bound.vidmm.filter(|id| content.contains(id))?;
-            Some(Needed { vidmm, written: bound.written, bindings: self.binding_of(vidmm).into() })
+            let bindings = self.bindings_of(device, vidmm, self.binding_of(vidmm));
+            Some(Needed { vidmm, written: bound.written, bindings })
         };
         entries.iter().map(needed).collect()
     }
@@ -232,7 +247,7 @@ impl Adapter {
                 }
             };
             self.queue_works(cx, process, made.work);
-            let needs = self.needs_of(entries, &made.needs);
+            let needs = self.needs_of(device, entries, &made.needs);
             let number_of_portion = made.cut.as_ref().map(|_| self.packets.number_portion(context));
             let end = made.cut.as_ref().map_or(bytes, |cut| cut.offset);
             portions.push_back(Portion {

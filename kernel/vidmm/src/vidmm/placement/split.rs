@@ -123,6 +123,9 @@ impl<F: Copy + Eq> VidMm<F> {
         if rest.iter().filter_map(|u| u.allocation).any(|id| self.allocations[id].is_offered()) {
             return Err(PortionError::Offered);
         }
+        if self.withholds(device) {
+            return self.bring_in_behind(device, uses);
+        }
         let (reach, cleared) = match self.reach(device, uses, from) {
             Some(reach) if reach.next == uses.len() => (reach, None),
             short => {
@@ -136,6 +139,21 @@ impl<F: Copy + Eq> VidMm<F> {
             }
         };
         Ok(self.carry_portion_out(device, uses, from, reach, cleared))
+    }
+
+    /// Whether a device that withholds content may withhold this as well, for a buffer that uses all of it at once.
+    pub fn may_bring_in_behind(&self, device: DeviceId, content: &[AllocationId]) -> bool {
+        self.plan_behind(claim_of(device, Takes::Lower), content).is_ok()
+    }
+
+    /// A device that withholds content withholds what a buffer needs as well, all at once: the content comes with a turn after what the device
+    /// withholds already.
+    fn bring_in_behind(&mut self, device: DeviceId, uses: &[Use]) -> Result<Portion<F>, PortionError> {
+        let (_, _, needs) = commands(uses, &Cut::default()).last().unwrap_or_default();
+        let needs = list_of(&needs);
+        self.withhold_more(claim_of(device, Takes::Lower), &needs)
+            .map_err(|error| self.portion_error(device, &needs, 0, error))?;
+        Ok(Portion { uses: 0..uses.len(), needs, work: Vec::new(), cut: None })
     }
 
     /// The portion is queued: its needs leave the list behind this point. Allocations that it does not write stay clean.
@@ -287,8 +305,12 @@ impl<F: Copy + Eq> VidMm<F> {
             self.count_up(device, id);
         }
         let mut batch = self.works.begin();
+        let coming: Vec<AllocationId> = needs.iter().copied().filter(|id| !self.is_resident(*id)).collect();
         self.begin(&mut plan, device, &mut batch);
         self.carry_out(plan, Cause::MakeResident, &mut batch);
+        for id in coming {
+            self.allocations[id].comes_with = batch.serial;
+        }
         let work = cleared.into_iter().chain(self.finish(batch, false)).collect();
         let cut = uses.get(next).map(|first| Cut { next, offset: first.split_offset, bound });
         Portion { uses: from.next..next, needs, work, cut }

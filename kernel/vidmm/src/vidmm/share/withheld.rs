@@ -21,6 +21,12 @@ impl<F: Copy + Eq> VidMm<F> {
         self.devices.withheld_places(device)
     }
 
+    /// The first place at which a device withholds an allocation: queued work of that place or a later one has not the content before the
+    /// turn that brings it. `None`: the device does not withhold it.
+    pub fn withheld_place(&self, device: DeviceId, id: AllocationId) -> Option<WithheldPlace> {
+        self.devices.withheld_place(device, id)
+    }
+
     /// Whether any device withholds content.
     pub fn any_withholds(&self) -> bool {
         self.devices.any_withholds()
@@ -47,12 +53,17 @@ impl<F: Copy + Eq> VidMm<F> {
     /// # Errors
     /// It does not fit beside what the device's list names when its uses are over. Nothing changed.
     pub(crate) fn withhold_more(&mut self, claim: Claim, list: &[AllocationId]) -> Result<(), MakeResidentError> {
+        self.plan_behind(claim, list).inspect_err(|_| self.pressure.feel())?;
+        self.devices.withhold_more(claim.device, list);
+        Ok(())
+    }
+
+    /// Whether content fits beside what a device's list names when its uses are over, and what the device withholds.
+    pub(crate) fn plan_behind(&self, claim: Claim, list: &[AllocationId]) -> Result<(), MakeResidentError> {
         let device = claim.device;
         let named = self.list_of(device).into_iter().chain(self.devices.withheld_by(device));
         let stays = named.filter(|id| self.count(device, *id) > 0).collect();
-        self.plan_alone_beside(claim, stays, list).inspect_err(|_| self.pressure.feel())?;
-        self.devices.withhold_more(device, list);
-        Ok(())
+        self.plan_alone_beside(claim, stays, list).map(drop)
     }
 
     /// Lists again what a device withholds, as far as its list with the content that its work uses has room for that: it comes with the device's

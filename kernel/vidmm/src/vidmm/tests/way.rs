@@ -4,8 +4,8 @@ use wddm_types::{FencePoint, PAGE_BYTES};
 
 use super::world::*;
 use crate::{
-    AllocationId, DeviceId, Direction, EvictFlags, MakeResidentFlags, MoveKind, NextResume, Operation, UsedContent,
-    Work,
+    AllocationId, Cut, DeviceId, Direction, EvictFlags, MakeResidentFlags, MoveKind, NextResume, OfferFlags,
+    OfferPriority, Operation, PortionError, Use, UsedContent, Work,
 };
 
 const NOW: EvictFlags = EvictFlags { only_if_necessary: false, not_written_to: false };
@@ -291,5 +291,35 @@ fn destroyed_content_that_lies_nowhere_needs_no_turn() {
     mm.check_invariants(&[]).expect("all rules hold");
     mm.set_device_idle(b, true);
     assert_eq!(comes_back(&mut mm, a, used), [(MoveKind::PageIn, 16)]);
+    mm.check_invariants(&[]).expect("all rules hold");
+}
+
+/// A device that withholds content withholds what its buffers need as well, and refuses what it may not have.
+#[test]
+fn buffers_of_a_device_that_withholds_content_come_behind_it() {
+    // spec: memory §5.9, memory §7.3, memory §8.6
+    let (mut mm, device, [before, now], work) = replaced();
+    assert!(mm.give_way(device, of(2), &uses_of(&work)));
+    assert_eq!(comes_back(&mut mm, device, before), [(MoveKind::PageIn, 16)]);
+    let [named, given, large] = [10, 10, 30].map(|pages| create(&mut mm, device, pages, &[VRAM]));
+    mm.offer(device, &[given], OfferPriority::Low, OfferFlags::default(), &[]).expect("it may be");
+    let of_one = |id| [Use { slot: 0, split_offset: 0, allocation: Some(id) }];
+    let state = mm.state_digest();
+    let refused = mm.bring_in(device, &of_one(given), &Cut::default()).map(drop);
+    assert_eq!((refused, mm.may_bring_in_behind(device, &[large])), (Err(PortionError::Offered), false));
+    assert_eq!(mm.state_digest(), state);
+    let portion = mm.bring_in(device, &of_one(named), &Cut::default()).expect("beside what comes");
+    assert_eq!(
+        (portion.work.len(), portion.cut.is_none(), mm.portion_queued(device, &[named], |_| true, point(2, 4)).len()),
+        (0, true, 0)
+    );
+    assert_eq!((mm.withheld_place(device, named).is_some(), mm.withheld_place(device, before)), (true, None));
+    mm.check_invariants(&[]).expect("all rules hold");
+    mm.settle_postponed(device, |point| point.value <= 3);
+    drop(mm.list_withheld(device).expect("the use is over"));
+    let came = mm.resume(device).expect("there is room").expect("it comes");
+    let pages =
+        |id| came.moves.iter().filter(|step| step.allocation == id).map(|step| step.bytes / PAGE_BYTES).sum::<u64>();
+    assert_eq!((pages(now), pages(named), mm.withholds(device)), (16, 10, false));
     mm.check_invariants(&[]).expect("all rules hold");
 }

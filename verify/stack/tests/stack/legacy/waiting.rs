@@ -277,34 +277,3 @@ fn a_lock_that_waits_counts_against_the_limit() {
     host.take_answer(behind).expect("the GPU is past it").expect("a lock");
     host.check_invariants().expect("the kernel's invariants hold");
 }
-
-/// A buffer waits for a fence of its client, and content that it names lies where another process needs room: the device gives way, and with its
-/// turn the buffer finds the content where it is then.
-#[test]
-fn a_buffer_whose_device_gives_way_finds_what_it_names_in_its_new_place() {
-    // spec: memory §7.4, memory §8.6, memory §10.1
-    let host = Host::start(config(VIRTUAL)).expect("the host starts");
-    let [holder, other] = [old(&host), old(&host)];
-    let target = surface_of(&holder, SurfaceKind::Local, 0, 2 * MIB);
-    let taker = surface_of(&other, SurfaceKind::Local, 0, 3 * MIB);
-    let before = surface_of(&holder, SurfaceKind::Local, 0, MIB);
-    holder.list(&before);
-    let go = holder.fence();
-    holder.context.wait(&go, 1).expect("a wait");
-    let mut commands = ListedCommands::new();
-    commands.fill((&target, 0), 2 * MIB, 5);
-    commands.render(&holder.context).expect("a buffer");
-    before.destroy(DestroyFlags::empty()).expect("nothing uses it");
-    other.list(&taker);
-    other.run(|commands| _ = commands.fill((&taker, 0), 3 * MIB, 9));
-    // The other process has nothing to run from now on.
-    holder.gpu.device().signal(&go, 1).expect("the GPU goes on");
-    let small = holder.surface(0, 0);
-    holder.run(|commands| _ = commands.fill((&small, 0), 8, 1));
-    host.check_invariants().expect("the kernel's invariants hold");
-    for (of, bytes, colour) in [(&target, 2 * MIB, 5), (&taker, 3 * MIB, 9)] {
-        let lock = of.lock_legacy(Vec::new(), ENTIRE).expect("a lock");
-        let wrong = (0..bytes / 8).filter(|at| lock.read_word(at * 8) != colour << 32 | colour);
-        assert_eq!(wrong.count(), 0, "words of colour {colour}");
-    }
-}
