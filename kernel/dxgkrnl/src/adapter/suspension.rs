@@ -262,7 +262,10 @@ impl Adapter {
         let reached = |point: &FencePoint<FenceId>| {
             (point.fence, self.sync.current_value(cx.memory, self.sync.number_of(point.fence)))
         };
-        let reached: Vec<(FenceId, u64)> = points.iter().map(reached).collect();
+        let portions = self.packets.of_device(device).filter_map(|context| self.packets[context].portions);
+        let portions = portions.map(|fence| self.sync.point(fence, self.sync.current_value(cx.memory, fence)));
+        let reached: Vec<(FenceId, u64)> =
+            points.iter().map(reached).chain(portions.map(|point| (point.fence, point.value))).collect();
         let is_of = |point: &FencePoint<FenceId>| {
             reached.iter().any(|(fence, value)| *fence == point.fence && *value < point.value)
         };
@@ -297,7 +300,7 @@ impl Adapter {
         let queues = self.queues.iter().filter(|(_, queue)| of.contains(&queue.progress));
         let queues: Vec<_> = queues.map(|(_, queue)| queue.kmd).collect();
         let counted = queues.into_iter().filter_map(|queue| self.hardware_count(cx, queue)).sum::<u64>();
-        let contexts = self.packets.contexts().filter(|(_, known)| of.contains(&known.progress));
+        let contexts = self.packets.contexts().filter(|(_, known)| known.fences().any(|fence| of.contains(&fence)));
         let runs = |node, context| self.vidsch.nodes.holder(node) == Some(context);
         let running = contexts.filter(|(context, known)| runs(known.node, *context)).count() as u64;
         counted + running * cx.now_ns
@@ -308,7 +311,7 @@ impl Adapter {
         let fence = self.sync.number_if_there(point.fence)?;
         let queue = self.queues.iter().find(|(_, queue)| queue.progress == fence);
         let of_queue = queue.map(|(_, queue)| self.queues[queue.context].device);
-        let packets = || self.packets.contexts().find(|(_, known)| known.progress == fence);
+        let packets = || self.packets.contexts().find(|(_, known)| known.fences().any(|known| known == fence));
         of_queue.or_else(|| packets().map(|(_, known)| known.device))
     }
 }

@@ -42,6 +42,13 @@ pub struct ContextFacts {
     pub portions: Option<FenceNumber>,
 }
 
+impl ContextFacts {
+    /// The fences that packets and portions of the context signal when they are done.
+    pub fn fences(&self) -> impl Iterator<Item = FenceNumber> + use<> {
+        std::iter::once(self.progress).chain(self.portions)
+    }
+}
+
 /// A packet context.
 pub(super) struct PacketContext {
     pub(super) facts: ContextFacts,

@@ -190,7 +190,7 @@ impl Adapter {
         self.forget_suspension(cx, Leaving::Packets(number));
         self.destroy_context_allocations(cx, self.owners.process_of(context.device), allocations);
         // Paging work may stand behind its progress: it is reached for ever now, and goes when the ring has passed.
-        for fence in std::iter::once(context.progress).chain(context.portions) {
+        for fence in context.fences() {
             self.signal_always(cx, fence);
             self.defer_fence(fence);
         }
@@ -214,7 +214,7 @@ impl Adapter {
             self.drop_software(cx, number, dropped);
             self.vidsch.ranks.waits_no_more(known.vidsch);
             self.forget_suspension(cx, Leaving::Packets(number));
-            fences.extend(std::iter::once(known.progress).chain(known.portions));
+            fences.extend(known.fences());
         }
         fences
     }
