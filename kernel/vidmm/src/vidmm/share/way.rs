@@ -122,9 +122,8 @@ impl<F: Copy + Eq> VidMm<F> {
             let back = uses.iter().filter(|(_, uses)| !splits || !uses.early.is_empty()).map(|(id, _)| *id);
             self.plan_alone_beside(claim, there, &back.collect::<Vec<_>>()).is_ok()
         };
-        let coming: BTreeSet<AllocationId> = listed.iter().copied().filter(|id| self.is_coming(*id)).collect();
-        let unused = coming.iter().copied().filter(|id| !uses.contains_key(id)).collect();
-        [(BTreeSet::new(), false), (unused, false), (coming, true)].into_iter().find(fits)
+        let coming = listed.iter().copied().filter(|id| self.is_coming(*id)).collect();
+        [(BTreeSet::new(), false), (coming, true)].into_iter().find(fits)
     }
 
     /// A suspended device lists content until its early uses are over, and withholds it until the late ones are. Content that its owner has

@@ -125,6 +125,34 @@ fn destroyed_content_comes_once_for_uses_before_and_once_for_those_behind_what_i
     assert!(gone.iter().flat_map(|work| &work.moves).all(|step| step.kind == MoveKind::Discard), "{gone:?}");
 }
 
+/// A process has other content resident in place of what its work uses, and then the first content again: each turn has the room that the
+/// work before it leaves.
+#[test]
+fn content_that_is_made_resident_again_comes_behind_what_took_its_room() {
+    // spec: memory §4.9, memory §8.6
+    let (mut mm, [(_, device)]) = with_processes::<1>(64);
+    let [again, now, small] = [28, 35, 5].map(|pages| create(&mut mm, device, pages, &[VRAM]));
+    let came = mm.make_resident(device, &[again]).expect("room").expect("it comes");
+    mm.completed(came.serial);
+    mm.evict(device, &[again], NOW, &[point(2, 3)]).expect("counted");
+    let first = mm.make_resident(device, &[now, small]).expect("room").expect("it comes");
+    mm.evict(device, &[small], NOW, &[point(2, 5)]).expect("counted");
+    let second = mm.make_resident(device, &[again]).expect("room").expect("it comes");
+    assert_eq!([&first.after[..], &second.after[..]], [[point(2, 3)], [point(2, 5)]]);
+    let uses: Vec<_> = [&first, &second].into_iter().flat_map(uses_of).collect();
+    assert!(mm.give_way(device, of(2), &uses), "68 pages of 64 in three turns");
+    mm.check_invariants(&[]).expect("all rules hold");
+    for (value, here) in [(3, again), (5, now), (7, again)] {
+        assert_eq!(mm.next_to_resume(u64::MAX / 2), NextResume::Resume(device), "until {value}");
+        drop(mm.resume(device).expect("there is room"));
+        assert!(mm.is_resident(here), "{here:?} until {value}");
+        mm.settle_postponed(device, |point| point.value <= value);
+        drop(mm.list_withheld(device));
+        mm.check_invariants(&[]).expect("all rules hold");
+    }
+    assert_eq!((mm.withholds(device), mm.count(device, again)), (false, 1));
+}
+
 #[test]
 fn destroyed_content_that_comes_later_makes_room_meanwhile() {
     // spec: memory §8.2, memory §8.6
@@ -250,7 +278,8 @@ fn a_device_withholds_what_it_made_resident_while_a_work_that_suspends_it_stood_
     mm.set_device_idle(b, true);
     let [used, listed, next] = [30, 20, 20].map(|pages| create(&mut mm, a, pages, &[VRAM]));
     let beyond = MakeResidentFlags { cant_trim_further: true, ..MakeResidentFlags::default() };
-    mm.make_resident_with(a, &[used, listed], beyond).expect("the other is idle");
+    let came = mm.make_resident_with(a, &[used, listed], beyond).expect("the other is idle").expect("it comes");
+    mm.completed(came.serial);
     mm.evict(a, &[used], NOW, &[point(1, 5)]).expect("counted");
     mm.set_device_idle(b, false);
     let later = 10 * mm.policy.residency_quantum_ns;
