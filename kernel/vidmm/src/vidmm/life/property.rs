@@ -123,7 +123,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return Ok(());
         }
         let before = std::mem::replace(&mut self.allocations[id].info, info);
-        let claim = |device| Claim { device, takes: Takes::Turn, limit: Limit::None, for_holders: false };
+        let claim = |device| Claim { device, takes: Takes::Turn, limit: Limit::None, for_holders: false, moves: true };
         let fit = self.allocations[id].holders.iter().all(|device| self.plan_alone(claim(*device), &[]).is_ok());
         self.allocations[id].info = before;
         if fit { Ok(()) } else { Err(PropertyError::SegmentFull) }

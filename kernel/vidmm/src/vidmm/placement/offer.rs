@@ -329,7 +329,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
 /// The claim of a Reclaim, for the devices that list the reclaimed content.
 fn claim_of(device: DeviceId) -> Claim {
-    Claim { device, takes: Takes::Ranked, limit: Limit::Maximum, for_holders: true }
+    Claim { device, takes: Takes::Ranked, limit: Limit::Maximum, for_holders: true, moves: true }
 }
 
 fn out_of_memory(error: MakeResidentError) -> ReclaimError {

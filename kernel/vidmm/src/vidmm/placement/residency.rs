@@ -390,7 +390,7 @@ fn claim_of(device: DeviceId, flags: MakeResidentFlags) -> Claim {
         (true, false) => (Takes::Ranked, Limit::Maximum),
         (true, true) => (Takes::Any, Limit::Maximum),
     };
-    Claim { device, takes, limit, for_holders: false }
+    Claim { device, takes, limit, for_holders: false, moves: true }
 }
 
 /// The first occurrences of a list.

@@ -14,7 +14,8 @@
 //! VidMm suspends no device to make a portion longer (memory §8.1 step 3: split comes before suspend); only when the first command of a
 //! portion does not fit otherwise do others give way, as for a device whose turn it is. A buffer is begun only if each of its commands has
 //! room; VidMm finishes a begun buffer even if that suspends devices of the same or lower protection. Its first portions may lie where a
-//! later one was found room: then the device's own listed content is placed anew around that.
+//! later one was found room: then the device's own listed content is placed anew around that. Content that other
+//! devices list moves within its segment only where no portion follows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -173,20 +174,22 @@ impl<F: Copy + Eq> VidMm<F> {
         [leave(&written, false), leave(&read, true)].into_iter().flatten().collect()
     }
 
-    /// The longest portion from a cut that fits without anybody else being stopped; `None`: not even its first command does.
+    /// The longest portion from a cut that fits without another device being stopped; `None`: not even its first command does.
     fn reach(&self, device: DeviceId, uses: &[Use], from: &Cut) -> Option<Reach> {
-        let plan = |needs: &BTreeSet<AllocationId>| self.plan_portion(device, needs, Takes::Victims).ok();
+        let plan = |next: usize, needs: &BTreeSet<AllocationId>| {
+            self.plan(part_of(device, Takes::Victims, next == uses.len()), &list_of(needs)).ok()
+        };
         // A buffer without addresses is one command that needs nothing.
         let nothing = || (from.next, from.bound.clone(), BTreeSet::new());
         let all = commands(uses, from).last().or_else(|| Some(nothing()));
         if let Some((next, bound, needs)) = all
-            && let Some(plan) = plan(&needs)
+            && let Some(plan) = plan(next, &needs)
         {
             return Some(Reach { next, bound, needs, plan });
         }
         let mut longest = None;
         for (next, bound, needs) in commands(uses, from) {
-            let Some(plan) = plan(&needs) else { break };
+            let Some(plan) = plan(next, &needs) else { break };
             longest = Some(Reach { next, bound, needs, plan });
         }
         longest
@@ -202,16 +205,15 @@ impl<F: Copy + Eq> VidMm<F> {
         let (next, bound, needs) = commands(uses, from).next().expect("what needs nothing fits");
         // Devices that were to give way may run or be within budget by now: a begun buffer suspends them all the same.
         let ways = if from.next == 0 { &WAYS[..3] } else { &WAYS };
-        let way = self.way(device, &needs, uses[from.next].split_offset, ways)?;
+        let is_whole = next - from.next == uses.len();
+        let way = self.way(device, &needs, uses[from.next].split_offset, ways, is_whole)?;
         let cleared = way.clears.then(|| {
             let mut batch = self.works.begin();
             self.clear_victims(device, *needs.first().expect("what needs nothing fits"), &mut batch);
             self.finish(batch, false)
         });
-        let plan = match way.anew {
-            true => self.plan_anew(claim_of(device, way.takes), &list_of(&needs)),
-            false => self.plan_portion(device, &needs, way.takes),
-        };
+        let (claim, list) = (part_of(device, way.takes, is_whole), list_of(&needs));
+        let plan = if way.anew { self.plan_anew(claim, &list) } else { self.plan(claim, &list) };
         let plan = plan.expect("it was just planned for the same room");
         Ok((Reach { next, bound, needs, plan }, cleared.flatten()))
     }
@@ -222,10 +224,11 @@ impl<F: Copy + Eq> VidMm<F> {
         while at.next < uses.len() {
             let (next, bound, needs) = commands(uses, &at).next().expect("there are more");
             let split_offset = uses[at.next].split_offset;
-            self.way(device, &needs, split_offset, &WAYS[..3])?;
+            let is_whole = next - at.next == uses.len();
+            self.way(device, &needs, split_offset, &WAYS[..3], is_whole)?;
             if at.next > 0 {
                 // Where its portion finds room now something else may lie when its turn comes.
-                let finished = self.plan_emptied_anew(claim_of(device, Takes::Any), &list_of(&needs));
+                let finished = self.plan_emptied_anew(part_of(device, Takes::Any, is_whole), &list_of(&needs));
                 finished.map_err(|error| self.portion_error(device, &list_of(&needs), split_offset, error))?;
             }
             at = Cut { next, offset: 0, bound };
@@ -240,31 +243,25 @@ impl<F: Copy + Eq> VidMm<F> {
         needs: &BTreeSet<AllocationId>,
         split_offset: u32,
         ways: &[Takes],
+        is_whole: bool,
     ) -> Result<Way, PortionError> {
         let list = list_of(needs);
         let mut refused = None;
         for &takes in ways {
-            match self.plan_portion(device, needs, takes) {
+            let claim = part_of(device, takes, is_whole);
+            match self.plan(claim, &list) {
                 Ok(_) => return Ok(Way { takes, clears: false, anew: false }),
                 Err(error) => refused = refused.or(Some(error)),
             }
-            if self.plan_emptied(claim_of(device, takes), &list).is_ok() {
+            if self.plan_emptied(claim, &list).is_ok() {
                 return Ok(Way { takes, clears: true, anew: false });
             }
-            if takes == Takes::Any && self.plan_emptied_anew(claim_of(device, takes), &list).is_ok() {
+            let is_last_way = ways.last() == Some(&takes);
+            if is_last_way && !is_whole && self.plan_emptied_anew(claim, &list).is_ok() {
                 return Ok(Way { takes, clears: true, anew: true });
             }
         }
         Err(self.portion_error(device, &list, split_offset, refused.expect("there are some ways")))
-    }
-
-    fn plan_portion(
-        &self,
-        device: DeviceId,
-        needs: &BTreeSet<AllocationId>,
-        takes: Takes,
-    ) -> Result<Plan, MakeResidentError> {
-        self.plan(claim_of(device, takes), &list_of(needs))
     }
 
     fn portion_error(
@@ -317,8 +314,13 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 }
 
+/// The claim of a portion. Content moves within its segment only if no portion follows: where it goes, it may stand in the way of a later one.
+fn part_of(device: DeviceId, takes: Takes, moves: bool) -> Claim {
+    Claim { moves, ..claim_of(device, takes) }
+}
+
 fn claim_of(device: DeviceId, takes: Takes) -> Claim {
-    Claim { device, takes, limit: Limit::Maximum, for_holders: false }
+    Claim { device, takes, limit: Limit::Maximum, for_holders: false, moves: true }
 }
 
 fn list_of(needs: &BTreeSet<AllocationId>) -> Vec<AllocationId> {

@@ -139,7 +139,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Whether a device has content in memory segments, although its list would fit if it were placed anew.
     fn is_in_its_own_way(&self, device: DeviceId) -> bool {
-        let claim = Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false };
+        let claim = Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false, moves: true };
         self.lacks_table_room(device, Takes::Lower).is_none()
             && self.list_of(device).iter().any(|id| self.may_be_withdrawn(*id))
             && self.plan_alone(claim, &[]).is_ok()
@@ -326,7 +326,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let offered = |id: &AllocationId| self.allocations[*id].offer().is_some();
         let list: Vec<AllocationId> = self.devices[device].list().filter(|id| !offered(id)).collect();
-        self.plan(Claim { device, takes, limit: Limit::None, for_holders: false }, &list)
+        self.plan(Claim { device, takes, limit: Limit::None, for_holders: false, moves: true }, &list)
     }
 
     /// When the next of those that a turn could displace has run for a quantum.

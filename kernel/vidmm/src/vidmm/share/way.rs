@@ -115,7 +115,7 @@ impl<F: Copy + Eq> VidMm<F> {
         device: DeviceId,
         uses: &BTreeMap<AllocationId, Uses<F>>,
     ) -> Option<(BTreeSet<AllocationId>, bool)> {
-        let claim = Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false };
+        let claim = Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false, moves: true };
         let listed = self.list_of(device);
         let fits = |(withheld, splits): &(BTreeSet<AllocationId>, bool)| {
             let there = listed.iter().copied().filter(|id| !withheld.contains(id)).collect();

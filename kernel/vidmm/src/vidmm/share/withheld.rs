@@ -69,7 +69,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Lists again what a device withholds, as far as its list with the content that its work uses has room for that: it comes with the device's
     /// next turn. The work suspends a device that runs.
     pub fn list_withheld(&mut self, device: DeviceId) -> Option<Work<F>> {
-        let claim = Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false };
+        let claim = Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false, moves: true };
         let mut batch = None;
         while self.devices.withholds(device) && self.plan_alone(claim, &self.devices.first_withheld(device)).is_ok() {
             let batch = batch.get_or_insert_with(|| self.works.begin());

@@ -7,7 +7,10 @@ use proptest::prelude::*;
 use wddm_types::PAGE_BYTES;
 
 use super::world::*;
-use crate::{AllocationId, Cut, DeviceId, MoveKind, OfferFlags, OfferPriority, PortionError, SegmentGroup, Use, Work};
+use crate::{
+    AllocationId, Cut, DeviceId, MoveKind, OfferFlags, OfferPriority, PortionError, ProcessPriority, SegmentGroup, Use,
+    Work,
+};
 
 fn bind(slot: u32, split_offset: u32, allocation: AllocationId) -> Use {
     Use { slot, split_offset, allocation: Some(allocation) }
@@ -265,6 +268,56 @@ fn what_is_offered_is_reclaimed_first() {
     let a = create(&mut mm, device, 8, &[VRAM]);
     mm.offer(device, &[a], OfferPriority::Low, OfferFlags::default(), &[]).expect("it may be");
     assert_eq!(portions(&mut mm, device, &[bind(1, 0, a)], true).expect_err("offered"), PortionError::Offered);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+
+    /// A buffer is refused as a whole, or all of its portions are made, wherever content in one piece of devices lies that do not give way.
+    // spec: memory §7.3
+    #[test]
+    fn a_buffer_that_is_begun_is_finished(
+        there in prop::collection::vec((any::<bool>(), 1u64..24, 0u8..3), 2..9),
+        sizes in prop::collection::vec(4u64..40, 2..6),
+        binds in prop::collection::vec((0u32..3, 0usize..6), 2..10),
+    ) {
+        let (mut mm, [(space, other), (_, device)]) = with_processes::<2>(96);
+        let physical = |mm: &mut Mm, owner, pages| {
+            let wanted = ddi::AllocationInfo { flags: AllocationFlags::ACCESSED_PHYSICALLY, ..info(pages, &[VRAM]) };
+            mm.create_allocation(owner, wanted).expect("rules are kept")
+        };
+        let mut left = Vec::new();
+        for (others, pages, stays) in there {
+            let owner = if others { other } else { device };
+            let id = physical(&mut mm, owner, pages);
+            let fits = mm.segment(VRAM).free_pages() >= pages;
+            if fits && mm.make_resident(owner, &[id]).is_ok() && stays < 2 {
+                left.push((owner, id, stays == 0));
+            }
+        }
+        for (owner, id, only_if_necessary) in left {
+            mm.evict(owner, &[id], crate::EvictFlags { only_if_necessary, not_written_to: false }, &[]).expect("listed");
+        }
+        mm.set_process_priority(space, ProcessPriority::Foreground);
+        let ids: Vec<AllocationId> = sizes.iter().map(|&pages| physical(&mut mm, device, pages)).collect();
+        let uses: Vec<Use> =
+            (0..).zip(&binds).map(|(at, &(slot, which))| bind(slot, 8 * at, ids[which % ids.len()])).collect();
+        let before = mm.state_digest();
+        let first = mm.bring_in(device, &uses, &Cut::default());
+        let Ok(first) = first else {
+            prop_assert_eq!(mm.state_digest(), before, "nothing was begun");
+            return Ok(());
+        };
+        let (mut needs, mut from) = (first.needs, first.cut);
+        while let Some(cut) = from {
+            drop(mm.portion_queued(device, &needs, |_| true, point(1, cut.next as u64)));
+            let next = mm.bring_in(device, &uses, &cut);
+            prop_assert!(next.is_ok(), "from {} of {}: {:?}", cut.next, uses.len(), next.err());
+            let next = next.unwrap();
+            (needs, from) = (next.needs, next.cut);
+        }
+        mm.check_invariants(&[]).expect("in order");
+    }
 }
 
 proptest! {

@@ -36,4 +36,6 @@ pub(crate) struct Claim {
     pub limit: Limit,
     /// The claim is for the devices that already list the content: none of them gives way.
     pub for_holders: bool,
+    /// Content that stays may move within its segment for it.
+    pub moves: bool,
 }

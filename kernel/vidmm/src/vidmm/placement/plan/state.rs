@@ -79,7 +79,7 @@ impl PlanState {
             spent: [0; 2],
             suspended: Vec::new(),
             suspects: None,
-            moves: true,
+            moves: planner.claim.moves,
             plan: Plan::default(),
         }
     }

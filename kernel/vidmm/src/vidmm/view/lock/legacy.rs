@@ -141,7 +141,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return Ok(None);
         }
         let device = allocation.owner.expect("what is locked is some device's");
-        let claim = Claim { device, takes: Takes::Ranked, limit: Limit::None, for_holders: false };
+        let claim = Claim { device, takes: Takes::Ranked, limit: Limit::None, for_holders: false, moves: true };
         let plan = self.plan(claim, &[id]).map_err(|_| LockError::CantLock)?;
         let mut batch = self.works.begin();
         self.carry_out(plan, Cause::Lock, &mut batch);
