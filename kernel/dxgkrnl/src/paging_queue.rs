@@ -45,12 +45,11 @@ struct PagingQueue {
     last_value: u64,
     /// Destroyed; it goes when the ring has passed.
     doomed: bool,
-    /// Values were promised for the next turn of its device: before that it signals nothing.
-    awaits_turn: bool,
     /// Values that the kernel signals, when their process sees what has come, with their works: oldest first.
     pending_remap_signals: VecDeque<(u64, PagingWorkNumber)>,
-    /// Values that come with the turn of the device that brings content up to a place of what the device withholds.
-    withheld: VecDeque<(u64, WithheldPlace)>,
+    /// Values that come with the turn of the device that brings all content before a place, in the order of the values. Before that the queue
+    /// signals nothing, so a value that is promised meanwhile stands here as well.
+    with_turn: VecDeque<(u64, WithheldPlace)>,
     /// The value that the next work completes, if it is not a new one.
     due_value: Option<u64>,
 }
@@ -74,9 +73,8 @@ impl PagingQueues {
             priority,
             last_value: 0,
             doomed: false,
-            awaits_turn: false,
             pending_remap_signals: VecDeque::new(),
-            withheld: VecDeque::new(),
+            with_turn: VecDeque::new(),
             due_value: None,
         });
         let fresh = self.of_devices.entry(device).or_default().insert(number);
@@ -134,14 +132,19 @@ impl PagingQueues {
     }
 
     /// A queue promises its next value for the work that is being queued. Also whether that is to be signalled behind this work: it is not
-    /// while a list of the queue waits for a turn, with which all of its values are signalled together.
-    pub fn promise(&mut self, number: PagingQueueNumber) -> (u64, bool) {
+    /// while the queue waits for a turn. `place`: behind everything that is decided.
+    pub fn promise(&mut self, number: PagingQueueNumber, place: WithheldPlace) -> (u64, bool) {
         let queue = &mut self.known[number];
         if let Some(due) = queue.due_value.take() {
             return (due, true);
         }
-        queue.last_value += 1;
-        (queue.last_value, !queue.awaits_turn)
+        match queue.with_turn.is_empty() {
+            true => {
+                queue.last_value += 1;
+                (queue.last_value, true)
+            }
+            false => (self.promise_with_turn(number, place), false),
+        }
     }
 
     /// The last value promised.
@@ -149,12 +152,12 @@ impl PagingQueues {
         self.known[number].last_value
     }
 
-    /// Promises the next value of a queue for its device's next turn.
+    /// Promises the next value of a queue for the turn of its device that brings all content before this place.
     // spec: memory §10.1 row 23
-    pub fn promise_with_turn(&mut self, number: PagingQueueNumber) -> u64 {
+    pub fn promise_with_turn(&mut self, number: PagingQueueNumber, place: WithheldPlace) -> u64 {
         let queue = &mut self.known[number];
         queue.last_value += 1;
-        queue.awaits_turn = true;
+        queue.with_turn.push_back((queue.last_value, place));
         queue.last_value
     }
 
@@ -166,17 +169,22 @@ impl PagingQueues {
         pending.split_off(at).into_iter().map(|(value, work)| (work, value)).collect()
     }
 
-    /// Values that a queue has promised, rising, come with the turns of its device that bring what stands before these places.
+    /// Values that a queue has promised for works, rising, come with the turns of its device that bring all content before these places.
     // spec: memory §4.9, memory §8.6
-    pub fn withhold(&mut self, number: PagingQueueNumber, values: impl IntoIterator<Item = (u64, WithheldPlace)>) {
-        let queue = &mut self.known[number];
-        queue.withheld.extend(values);
-        queue.awaits_turn |= !queue.withheld.is_empty();
+    pub fn withhold(&mut self, number: PagingQueueNumber, values: Vec<(u64, WithheldPlace)>) {
+        let with_turn = &mut self.known[number].with_turn;
+        let rising =
+            values.is_sorted() && values.last().is_none_or(|last| with_turn.front().is_none_or(|next| last.0 < next.0));
+        debug_assert!(
+            rising,
+            "works complete values before those that come with a turn: {values:?} before {with_turn:?}"
+        );
+        values.into_iter().rev().for_each(|value| with_turn.push_front(value));
     }
 
     /// Whether a queue waits for a turn of its device.
     pub fn awaits_turn(&self, number: PagingQueueNumber) -> bool {
-        self.known[number].awaits_turn
+        !self.known[number].with_turn.is_empty()
     }
 
     /// The queues of a device by their priorities, the highest first.
@@ -192,15 +200,13 @@ impl PagingQueues {
     #[must_use = "a work is queued that completes the value"]
     pub fn turn_decided(&mut self, number: PagingQueueNumber, first: Option<WithheldPlace>) -> bool {
         let queue = &mut self.known[number];
-        if !queue.awaits_turn {
-            return false;
+        let mut due = None;
+        while let Some((value, _)) = queue.with_turn.pop_front_if(|(_, place)| first.is_none_or(|first| *place < first))
+        {
+            due = Some(value);
         }
-        debug_assert!(queue.last_value > 0, "a queue that waits has promised something: {queue:?}");
-        while queue.withheld.pop_front_if(|(_, place)| first.is_none_or(|first| *place < first)).is_some() {}
-        queue.awaits_turn = first.is_some();
-        let due = queue.withheld.front().map_or(queue.last_value, |(value, _)| value - 1);
-        queue.due_value = (due > 0).then_some(due);
-        due > 0
+        queue.due_value = due;
+        due.is_some()
     }
 
     /// Whether the hardware may signal a work's value itself. If not, it is noted for the kernel to do so. `shows`: behind the work the
@@ -270,7 +276,10 @@ impl PagingQueues {
 
     /// The devices with a queue that waits for their turn, once for each queue.
     pub fn devices_that_await_turns(&self) -> impl Iterator<Item = DeviceNumber> + '_ {
-        self.known.iter().filter(|(_, queue)| queue.awaits_turn && !queue.doomed).map(|(_, queue)| queue.device)
+        self.known
+            .iter()
+            .filter(|(_, queue)| !queue.with_turn.is_empty() && !queue.doomed)
+            .map(|(_, queue)| queue.device)
     }
 
     /// The hardware is not waited for any more, nor a turn: nothing that a queue has promised could still come. The last value of each
@@ -285,8 +294,7 @@ impl PagingQueues {
         let numbers: Vec<_> = self.known.iter().map(|(number, _)| number).collect();
         let satisfy = |number| {
             let queue = &mut self.known[number];
-            queue.awaits_turn = false;
-            queue.withheld.clear();
+            queue.with_turn.clear();
             (queue.fence, queue.last_value)
         };
         numbers.into_iter().map(satisfy).collect()
@@ -324,5 +332,59 @@ impl PagingQueues {
     /// For the digest of the adapter's state.
     pub fn add_to(&self, digest: &mut StateDigest) {
         self.known.iter().for_each(|(number, queue)| digest.add("paging queue", &number, queue));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue() -> (PagingQueues, PagingQueueNumber) {
+        let mut queues = PagingQueues::default();
+        let number = queues.create(DeviceNumber::from_raw(1), FenceNumber::from_raw(1), 0);
+        (queues, number)
+    }
+
+    /// A queue waits for its device's turn when the device comes to withhold content that was promised meanwhile.
+    #[test]
+    fn a_turn_completes_the_values_before_what_the_device_withholds() {
+        // spec: memory §4.9, memory §8.6
+        let (mut queues, queue) = queue();
+        assert_eq!(queues.promise(queue, WithheldPlace::behind(1)), (1, true));
+        assert_eq!(queues.promise_with_turn(queue, WithheldPlace::behind(2)), 2);
+        assert_eq!(queues.promise(queue, WithheldPlace::behind(3)), (3, false));
+        assert_eq!(queues.promise(queue, WithheldPlace::behind(4)), (4, false));
+        queues.withhold(queue, vec![(1, WithheldPlace::behind(1))]);
+        assert!(
+            queues.turn_decided(queue, Some(WithheldPlace::of(3))),
+            "what the work with the serial 3 brings is withheld"
+        );
+        assert_eq!(queues.promise(queue, WithheldPlace::behind(5)), (2, true));
+        assert!(!queues.turn_decided(queue, Some(WithheldPlace::of(3))), "it brings nothing more");
+        assert!(queues.turn_decided(queue, Some(WithheldPlace::of(4))));
+        assert_eq!(queues.promise(queue, WithheldPlace::behind(5)), (3, true));
+        assert!(queues.awaits_turn(queue));
+        assert!(queues.turn_decided(queue, None));
+        assert_eq!(queues.promise(queue, WithheldPlace::behind(5)), (4, true));
+        assert_eq!(queues.promise(queue, WithheldPlace::behind(5)), (5, true), "it waits for no turn any more");
+    }
+
+    /// A turn was decided, and its work is taken back before it has begun.
+    #[test]
+    fn values_that_are_withheld_again_come_before_later_ones() {
+        // spec: memory §4.9, memory §8.6
+        let (mut queues, queue) = queue();
+        for serial in 1..4 {
+            queues.promise_with_turn(queue, WithheldPlace::behind(serial));
+        }
+        assert!(queues.turn_decided(queue, Some(WithheldPlace::of(2))));
+        assert_eq!(queues.promise(queue, WithheldPlace::behind(3)), (1, true));
+        queues.withhold(queue, vec![(1, WithheldPlace::behind(3))]);
+        assert!(
+            !queues.turn_decided(queue, Some(WithheldPlace::of(2))),
+            "the first value stands behind the third work now"
+        );
+        assert!(queues.turn_decided(queue, None));
+        assert_eq!(queues.promise(queue, WithheldPlace::behind(3)), (3, true));
     }
 }

@@ -127,8 +127,9 @@ pub(crate) struct Allocation<F> {
     pub returns: bool,
     /// Destroyed by its owner at this time, and kept until its last use is over: its pages are the first to go, uncopied.
     pub doomed: Option<u64>,
-    /// No list named it when its owner destroyed it, nor did a known use go on: no queued work may use its content.
-    pub died_unused: bool,
+    /// No list named it when its owner destroyed it, and these were the uses of its content: a destruction notes all queued work of its device
+    /// besides. `None`: each use that is noted may need the content.
+    pub uses_at_death: Option<Vec<FencePoint<F>>>,
     /// Devices whose lists name it.
     pub holders: BTreeSet<DeviceId>,
     /// The protection of the processes that list it.
@@ -199,7 +200,7 @@ impl<F> Allocation<F> {
             lazy_since: None,
             aside: None,
             doomed: None,
-            died_unused: false,
+            uses_at_death: None,
             returns: false,
             holders: BTreeSet::new(),
             band,

@@ -58,7 +58,7 @@ impl Adapter {
         }
         let paging_fence_value = if ran && self.vidmm.is_suspended(owner) {
             self.queue_work(cx, process, None, work, Vec::new());
-            self.memory.paging_queues.promise_with_turn(paging_queue)
+            self.memory.paging_queues.promise_with_turn(paging_queue, self.memory.ring.place())
         } else {
             self.queue_for(cx, process, paging_queue, work)
         };

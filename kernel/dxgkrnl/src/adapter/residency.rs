@@ -176,7 +176,7 @@ impl Adapter {
         let (results, work) = self.take_offers_back(cx, device, list, true)?;
         let value = if ran && self.vidmm.is_suspended(owner) {
             self.queue_work(cx, process, None, work, Vec::new());
-            self.memory.paging_queues.promise_with_turn(paging_queue)
+            self.memory.paging_queues.promise_with_turn(paging_queue, self.memory.ring.place())
         } else {
             self.paging_value_of(cx, process, paging_queue, work)
         };
@@ -249,7 +249,8 @@ impl Adapter {
         let device = self.memory.paging_queues.device_of(paging_queue);
         let process = self.owners.process_of(device);
         self.queue_any(cx, process, work);
-        let paging_fence_value = self.memory.paging_queues.promise_with_turn(paging_queue);
+        let place = self.memory.ring.place();
+        let paging_fence_value = self.memory.paging_queues.promise_with_turn(paging_queue, place);
         let allocation = self.memory.allocations.told_as(locked);
         cx.emit(self.index, Event::MakeResidentHeld { device: device.raw(), allocation, paging_fence_value });
         paging_fence_value
@@ -260,9 +261,8 @@ impl Adapter {
     fn withheld_value(&mut self, paging_queue: PagingQueueNumber) -> u64 {
         let device = self.memory.paging_queues.device_of(paging_queue);
         let places = self.vidmm.withheld_places(self.owners.vidmm_of(device));
-        let value = self.memory.paging_queues.promise_with_turn(paging_queue);
-        self.memory.paging_queues.withhold(paging_queue, places.map(|[_, last]| (value, last)));
-        value
+        let [_, last] = places.expect("the device withholds what the call has made resident");
+        self.memory.paging_queues.promise_with_turn(paging_queue, last)
     }
 
     /// Queues work for a paging queue, if there is any; the value that says that everything so far is there, 0 for now.

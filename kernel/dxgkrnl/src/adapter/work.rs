@@ -151,7 +151,7 @@ impl Adapter {
         number: PagingWorkNumber,
         turns: &[MediumChange],
     ) -> Option<(PagingQueueNumber, u64)> {
-        let (value, at_once) = self.memory.paging_queues.promise(queue);
+        let (value, at_once) = self.memory.paging_queues.promise(queue, self.memory.ring.place());
         let promise = at_once.then_some((queue, value))?;
         let sees = self.owners.process_of(self.memory.paging_queues.device_of(queue));
         let shown_later = turns.iter().any(|turn| turn.shows_to(sees));

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use gpu_fence::FenceId;
-use vidmm::{Operation, SpaceId, UsedContent};
+use vidmm::{Operation, SpaceId, UsedContent, WithheldPlace};
 use wddm_types::{GpuVa, Pages, ProcessId};
 
 use crate::allocations::Gone;
@@ -73,6 +73,11 @@ impl PagingRing {
     /// The memory manager's works that were decided before this serial are queued.
     pub fn next_serial(&self) -> u64 {
         self.last_serial + 1
+    }
+
+    /// The place behind everything that works queued so far bring.
+    pub fn place(&self) -> WithheldPlace {
+        WithheldPlace::behind(self.last_serial)
     }
 
     /// The memory manager's work with this serial is being queued.

@@ -150,7 +150,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let done = self.works.completed();
         let known = &mut self.allocations[id];
         // A work that is not done may have taken the content, and waits for its uses.
-        known.died_unused = known.count == 0 && known.last_use.is_empty() && known.last_work <= done;
+        known.uses_at_death = (known.count == 0 && known.last_work <= done).then(|| known.last_use.clone());
         self.leave_lists(id);
         let tick = self.clock.next_tick();
         let allocation = &mut self.allocations[id];

@@ -101,8 +101,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut plan = plan.inspect_err(|_| self.pressure.feel())?;
         self.foresee_use(device, list);
         self.leave_in_place(device, list, &mut plan);
-        if waits {
-            self.comes_behind_works(device, list);
+        if waits || stands_back {
+            self.comes_with_turn(device, list);
         }
         for &id in list {
             self.count_up(device, id);
@@ -130,9 +130,10 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(self.finish(batch, false))
     }
 
-    /// A suspended device makes content resident: its work that uses the content comes behind all works that are decided.
-    fn comes_behind_works(&mut self, device: DeviceId, list: &[AllocationId]) {
-        let last = self.works.returned();
+    /// Content comes with a turn of its device: work that uses the content comes behind the works that are decided, and behind the one that
+    /// suspends the device.
+    fn comes_with_turn(&mut self, device: DeviceId, list: &[AllocationId]) {
+        let last = self.works.returned() + u64::from(!self.is_suspended(device));
         let new = list.iter().copied().filter(|id| !self.devices[device].lists(*id) && !self.is_resident(*id));
         for id in new.collect::<Vec<_>>() {
             self.allocations[id].comes_with = last;
@@ -153,6 +154,7 @@ impl<F: Copy + Eq> VidMm<F> {
     ) -> Result<Option<Work<F>>, MakeResidentError> {
         self.plan_alone(claim_of(device, flags), list).inspect_err(|_| self.pressure.feel())?;
         self.foresee_use(device, list);
+        self.comes_with_turn(device, list);
         for &id in list {
             self.count_up(device, id);
         }

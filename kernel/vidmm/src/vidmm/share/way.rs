@@ -57,7 +57,7 @@ impl<F: Copy + Eq> VidMm<F> {
         // What the device has evicted stays on its list from now on, so a suspension has nothing else to wait for.
         drop(self.devices.take_uses(device));
         withheld.into_iter().for_each(|id| self.withhold(device, id));
-        let in_use = self.in_place().filter(|(_, last_use)| last_use.iter().any(&is_of));
+        let in_use = self.allocations.iter().filter(|(_, known)| known.last_use.iter().any(&is_of));
         for id in in_use.map(|(id, _)| id).collect::<Vec<_>>() {
             self.allocations[id].last_use.retain(|point| !is_of(point));
         }
@@ -84,10 +84,12 @@ impl<F: Copy + Eq> VidMm<F> {
         let in_place = self.in_place().map(|(id, last_use)| (u64::MAX, id, last_use));
         let taken = used.iter().map(|(serial, used)| (*serial, used.allocation, &used.until));
         for (serial, id, until) in in_place.chain(taken) {
+            let Some(known) = self.allocations.get(id) else { continue };
+            let until = known.uses_at_death.as_ref().unwrap_or(until);
             let points: Vec<FencePoint<F>> = until.iter().copied().filter(&is_of).collect();
-            let Some(known) = self.allocations.get(id).filter(|known| !points.is_empty() && !known.died_unused) else {
+            if points.is_empty() {
                 continue;
-            };
+            }
             let uses = uses.entry(id).or_insert(Uses { early: Vec::new(), late: Vec::new() });
             let late = self.is_coming(id) && serial > known.comes_with;
             merge_points(if late { &mut uses.late } else { &mut uses.early }, &points);

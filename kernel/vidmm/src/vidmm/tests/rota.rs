@@ -149,3 +149,36 @@ fn the_content_of_the_process_that_has_its_turn_goes_last_from_its_first_list_on
     let order: Vec<AllocationId> = mm.segment(VRAM).victims().lazily_evicted().collect();
     assert_eq!(order, [y[0], x[0]], "although the other one's was used later");
 }
+
+/// Work of a device that waits for its turn uses what its process has destroyed: the content that waits comes behind it.
+#[test]
+fn a_device_that_stands_back_withholds_what_does_not_fit_beside_what_its_work_uses() {
+    // spec: memory §8.6, memory §10.1
+    let (mut mm, [a, b], [x, _]) = two(48);
+    let [used, beside, next] = [30, 20, 40].map(|pages| create(&mut mm, b, pages, &[VRAM]));
+    let quantum = mm.policy.residency_quantum_ns;
+    mm.set_time(quantum);
+    for value in 0..4 {
+        uses(&mut mm, a, x[value as usize % 2], value);
+    }
+    let came = mm.make_resident(b, &[used, beside]).expect("room").expect("it comes");
+    mm.completed(came.serial);
+    mm.evict(b, &[used], LAZY, &[point(1, 9)]).expect("counted");
+    mm.evict(b, &[beside], LAZY, &[]).expect("counted");
+    mm.doom_allocation(used, &[point(1, 9)]);
+    let work = mm.make_resident(b, &[next]).expect("it would fit alone").expect("its device is stopped");
+    assert_eq!((&work.suspends[..], &work.after[..]), (&[b][..], &[point(1, 9)][..]));
+    assert!(mm.give_way(b, |point| point.value == 9, &[]), "70 pages of 64 in two turns");
+    mm.check_invariants(&[]).expect("what always holds");
+    assert_eq!((mm.withholds(b), mm.count(b, next)), (true, 1));
+    mm.set_device_idle(a, true);
+    assert_eq!(mm.next_to_resume(u64::MAX / 2), NextResume::Resume(b));
+    drop(mm.resume(b).expect("room"));
+    assert!(mm.is_resident(used) && !mm.is_resident(next));
+    mm.settle_postponed(b, |point| point.value <= 9);
+    drop(mm.list_withheld(b));
+    assert_eq!(mm.next_to_resume(u64::MAX / 2), NextResume::Resume(b));
+    drop(mm.resume(b).expect("room"));
+    assert!(mm.is_resident(next));
+    mm.check_invariants(&[]).expect("what always holds");
+}
