@@ -126,9 +126,9 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The owner has destroyed an allocation that queued work may still use (memory §8.5, S8). It is on no list any more,
     /// its pages count as room: the next plan that needs room takes them first, uncopied, behind `after`. When its last use is over,
     /// [`VidMm::destroy_allocation`] ends it. So a destruction delays no device that has room, and evicts no live content in favour of the
-    /// dead.
+    /// dead. `taken`: uses of it that works in the ring wait for.
     // spec: memory §6.2, memory §8.5
-    pub fn doom_allocation(&mut self, id: AllocationId, after: &[FencePoint<F>]) {
+    pub fn doom_allocation(&mut self, id: AllocationId, after: &[FencePoint<F>], taken: &[FencePoint<F>]) {
         // Its process sees it no more, whenever it goes.
         self.unlock_all(id);
         self.foresee_death(id);
@@ -139,18 +139,23 @@ impl<F: Copy + Eq> VidMm<F> {
             return;
         }
         self.devices.note_uses(owner, after);
-        self.doom(id, after);
+        self.doom(id, after, Some(taken));
     }
 
-    pub(crate) fn doom(&mut self, id: AllocationId, after: &[FencePoint<F>]) {
+    /// `taken`: as for [`VidMm::doom_allocation`]; `None`: that is not known.
+    pub(crate) fn doom(&mut self, id: AllocationId, after: &[FencePoint<F>], taken: Option<&[FencePoint<F>]>) {
         // Work may have written what was on a list, and a use that goes on needs it.
         if let Allocation { count: 1.., placement: Placement::Memory(_, extents), .. } = &mut self.allocations[id] {
             extents.make_dirty();
         }
         let done = self.works.completed();
         let known = &mut self.allocations[id];
-        // A work that is not done may have taken the content, and waits for its uses.
-        known.uses_at_death = (known.count == 0 && known.last_work <= done).then(|| known.last_use.clone());
+        let taken = taken.or((known.last_work <= done).then_some(&[])).filter(|_| known.count == 0);
+        known.uses_at_death = taken.map(|taken| {
+            let mut uses = known.last_use.clone();
+            merge_points(&mut uses, taken);
+            uses
+        });
         self.leave_lists(id);
         let tick = self.clock.next_tick();
         let allocation = &mut self.allocations[id];

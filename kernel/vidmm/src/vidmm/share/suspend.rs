@@ -251,7 +251,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 }
                 Postponed::Doom { id, after } => {
                     self.devices.note_uses(device, &after);
-                    self.doom(id, &after);
+                    self.doom(id, &after, None);
                 }
                 Postponed::Offer { id, last_use } => {
                     self.devices.note_uses(device, &last_use);

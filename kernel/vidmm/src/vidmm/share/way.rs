@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wddm_types::{FencePoint, PAGE_BYTES};
 
-use crate::allocation::Placement;
+use crate::allocation::{Allocation, Placement};
 use crate::device::{EvictFlags, Postponed};
 use crate::paging::{Batch, Operation, UsedContent, merge_points};
 use crate::slab::{AllocationId, DeviceId};
@@ -85,8 +85,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let taken = used.iter().map(|(serial, used)| (*serial, used.allocation, &used.until));
         for (serial, id, until) in in_place.chain(taken) {
             let Some(known) = self.allocations.get(id) else { continue };
-            let until = known.uses_at_death.as_ref().unwrap_or(until);
-            let points: Vec<FencePoint<F>> = until.iter().copied().filter(&is_of).collect();
+            let points: Vec<FencePoint<F>> =
+                until.iter().filter_map(|point| use_of(known, *point)).filter(&is_of).collect();
             if points.is_empty() {
                 continue;
             }
@@ -180,4 +180,11 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         batch.out
     }
+}
+
+/// The use of content that ends with a point; `None`: the point is of none, for a destruction notes work that does not use the content.
+fn use_of<F: Copy + Eq>(known: &Allocation<F>, point: FencePoint<F>) -> Option<FencePoint<F>> {
+    let Some(uses) = &known.uses_at_death else { return Some(point) };
+    let last = uses.iter().find(|last| last.fence == point.fence)?;
+    Some(FencePoint { value: point.value.min(last.value), ..point })
 }

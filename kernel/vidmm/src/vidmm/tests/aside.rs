@@ -100,7 +100,7 @@ fn a_later_call_takes_the_evictions_place() {
     assert_eq!(mm.asides().count(), 4);
     assert_eq!(mm.make_resident(a, &[again]), Ok(None), "it has not moved");
     mm.offer(a, &[given], OfferPriority::Low, OfferFlags::default(), &[]).expect("not offered");
-    mm.doom_allocation(gone, &[point(1, 5)]);
+    mm.doom_allocation(gone, &[point(1, 5)], &[]);
     mm.pin(pinned).expect("it is there still");
     assert_eq!(mm.asides().map(|(_, id)| id).collect::<Vec<_>>(), [pinned]);
     assert!(over(&mut mm, 5).is_empty(), "pinned content stays");

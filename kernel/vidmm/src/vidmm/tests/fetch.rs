@@ -65,7 +65,7 @@ fn it_takes_only_what_no_list_names_and_brings_nothing_dead() {
     assert_eq!(ahead(&mut mm, wanted), (0, None), "b is on a list");
     let free = Wanted::Fetch { key: key_of(a), pages: 10, instead_of: None };
     assert_eq!(ahead(&mut mm, free), (0, None), "no frame is free");
-    mm.doom_allocation(a, &[]);
+    mm.doom_allocation(a, &[], &[]);
     assert_eq!(ahead(&mut mm, wanted), (0, None), "a is destroyed");
     let c = create(&mut mm, device, 30, &[VRAM]);
     let wanted = Wanted::Fetch { key: key_of(c), pages: 30, instead_of: Some(key_of(b)) };
@@ -101,7 +101,7 @@ fn what_queued_work_still_uses_stays_for_no_process_waits_for_it() {
         assert_eq!(ahead_at(&mut mm, wanted, 1), (0, None), "b's last use is at 2: {wanted:?}");
     }
     let c = create(&mut mm, device, 30, &[VRAM]);
-    mm.doom_allocation(b, &[point(1, 9)]);
+    mm.doom_allocation(b, &[point(1, 9)], &[]);
     let wanted = Wanted::Fetch { key: key_of(c), pages: 30, instead_of: None };
     assert_eq!(ahead_at(&mut mm, wanted, 8), (0, None), "the dead one is in use until 9");
     assert_eq!(ahead_at(&mut mm, wanted, 9).0, 30);

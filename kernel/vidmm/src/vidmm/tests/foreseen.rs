@@ -136,7 +136,7 @@ fn content_that_prefers_another_segment_from_now_on_is_planned_there() {
     let _ = mm.update_property(a, PropertyUpdate { preferred_segment, ..PropertyUpdate::default() }).expect("allowed");
     mm.check_invariants(&[]).expect("what always holds");
     assert_eq!(mm.foreseen.outside(VRAM), 30, "what it still has there is no subject's");
-    mm.doom_allocation(a, &[]);
+    mm.doom_allocation(a, &[], &[]);
     assert_eq!(footprints(&mm), [0, 0]);
 }
 

@@ -62,8 +62,8 @@ fn the_doomed_go_first_and_no_other_content_for_them() {
     let d = create(&mut mm, device, 30, &[VRAM]);
     mm.make_resident(device, &[a, b, c]).expect("they fit");
     mm.evict(device, &[a], LAZY, &[]).expect("counted");
-    mm.doom_allocation(b, &[point(4, 9)]);
-    mm.doom_allocation(c, &[point(4, 7)]);
+    mm.doom_allocation(b, &[point(4, 9)], &[]);
+    mm.doom_allocation(c, &[point(4, 7)], &[]);
     let work = mm.make_resident(device, &[d]).expect("the doomed suffice");
     assert_eq!(moves(&work), [(b, Discard, 20), (c, Discard, 6), (d, Fill, 30)]);
     let work = work.expect("it moves");

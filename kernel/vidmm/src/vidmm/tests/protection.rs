@@ -34,7 +34,7 @@ fn the_whole_order_from_the_doomed_to_the_pinned() {
     mm.set_allocation_priority(&[(cheap, 0x5000_0000)]).expect("not 0");
     mm.offer(normal, &[dear], OfferPriority::High, OfferFlags::default(), &[]).expect("not offered");
     mm.offer(normal, &[worthless], OfferPriority::Low, OfferFlags::default(), &[]).expect("not offered");
-    mm.doom_allocation(doomed, &[]);
+    mm.doom_allocation(doomed, &[], &[]);
     let mut take = |pages: u64| {
         let wanted = create(&mut mm, asking, pages, &[VRAM]);
         let work = mm.make_resident(asking, &[wanted]).expect("victims suffice");

@@ -165,7 +165,7 @@ fn a_device_that_stands_back_withholds_what_does_not_fit_beside_what_its_work_us
     mm.completed(came.serial);
     mm.evict(b, &[used], LAZY, &[point(1, 9)]).expect("counted");
     mm.evict(b, &[beside], LAZY, &[]).expect("counted");
-    mm.doom_allocation(used, &[point(1, 9)]);
+    mm.doom_allocation(used, &[point(1, 9)], &[]);
     let work = mm.make_resident(b, &[next]).expect("it would fit alone").expect("its device is stopped");
     assert_eq!((&work.suspends[..], &work.after[..]), (&[b][..], &[point(1, 9)][..]));
     assert!(mm.give_way(b, |point| point.value == 9, &[]), "70 pages of 64 in two turns");

@@ -139,7 +139,7 @@ fn usage_counts_an_allocation_once_per_process() {
     assert_eq!(usage(&mm, one), 10);
     mm.evict(also, &[x], LAZY, &[]).expect("counted");
     assert_eq!((usage(&mm, one), usage(&mm, two)), (0, 10));
-    mm.doom_allocation(x, &[point(1, 1)]);
+    mm.doom_allocation(x, &[point(1, 1)], &[]);
     assert_eq!(usage(&mm, two), 0);
 }
 

@@ -213,7 +213,7 @@ fn what_a_suspended_device_lets_go_waits_for_its_turn() {
     // Its queued work does not run, so nothing may wait for it.
     assert_eq!(mm.evict(a, &[x], NOW, &[point(1, 9)]), Ok(None));
     mm.offer(a, &[given], OfferPriority::Low, OfferFlags::default(), &[point(1, 9)]).expect("not offered");
-    mm.doom_allocation(gone, &[point(1, 9)]);
+    mm.doom_allocation(gone, &[point(1, 9)], &[]);
     assert_eq!(mm.count(a, x), 0, "for its process it is evicted");
     let again = mm.evict(a, &[x], NOW, &[]);
     assert!(again.is_err(), "and not twice");
@@ -257,7 +257,7 @@ fn what_an_idle_device_evicted_is_off_its_list_before_any_turn() {
     assert_eq!(mm.make_resident(b, &[y]).expect("within its share").expect("it moves").suspends, [a]);
     // Its work has just ended, nothing else is queued: it is idle, and no turn comes.
     mm.set_device_idle(a, true);
-    mm.doom_allocation(gone, &[point(1, 8)]);
+    mm.doom_allocation(gone, &[point(1, 8)], &[]);
     mm.evict(a, &[early], NOW, &[point(1, 9)]).expect("counted");
     mm.evict(a, &[late], NOW, &[point(1, 10)]).expect("counted");
     assert_eq!(mm.next_to_resume(100 * mm.policy.residency_quantum_ns), NextResume::NoDevice);

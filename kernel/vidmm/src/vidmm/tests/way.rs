@@ -19,7 +19,7 @@ fn taken(pages: u64, destroyed: bool) -> (Mm, [DeviceId; 2], AllocationId, Work<
     mm.make_resident(a, &[used]).expect("room");
     mm.evict(a, &[used], NOW, &[point(1, 5)]).expect("counted");
     if destroyed {
-        mm.doom_allocation(used, &[point(1, 5)]);
+        mm.doom_allocation(used, &[point(1, 5)], &[]);
     }
     let theirs = create(&mut mm, b, 50, &[VRAM]);
     let work = mm.make_resident(b, &[theirs]).expect("room").expect("it comes");
@@ -119,7 +119,7 @@ fn a_device_withholds_what_it_has_made_resident_in_place_of_what_its_work_uses()
     assert_eq!(mm.list_withheld(device), None, "its work still uses the other");
     mm.evict(device, &[more[0]], NOW, &[point(2, 9)]).expect("it was made resident");
     mm.evict(device, &[more[0]], NOW, &[]).expect_err("once");
-    mm.doom_allocation(more[1], &[]);
+    mm.doom_allocation(more[1], &[], &[]);
     mm.check_invariants(&[]).expect("all rules hold");
     mm.settle_postponed(device, |point| point.value <= 3);
     let stop = mm.list_withheld(device).expect("it runs");

@@ -117,7 +117,7 @@ impl Model {
         let known = self.known.swap_remove(which);
         let owner = self.mm.allocations[known.id].owner.unwrap();
         let fence = self.devices.iter().position(|device| *device == owner).expect("its device lives");
-        self.mm.doom_allocation(known.id, &[point(fence as u8, self.stamp)]);
+        self.mm.doom_allocation(known.id, &[point(fence as u8, self.stamp)], &[]);
         self.doomed.push(known.id);
         if self.doomed.len() > 3 {
             let work = self.mm.destroy_allocation(self.doomed.remove(0), &[]);

@@ -49,7 +49,7 @@ fn destroyed_content_comes_once_for_uses_before_and_once_for_those_behind_what_i
     mm.evict(device, &[now], NOW, &[point(2, 5)]).expect("counted");
     let again = mm.make_resident(device, &[before]).expect("room").expect("it comes");
     mm.evict(device, &[before], NOW, &[point(2, 7)]).expect("counted");
-    mm.doom_allocation(before, &[point(2, 7)]);
+    mm.doom_allocation(before, &[point(2, 7)], &[]);
     let works = [&work, &again];
     let uses: Vec<_> = works.into_iter().flat_map(uses_of).collect();
     assert!(mm.give_way(device, of(2), &uses), "80 pages of 64 in three turns");
@@ -74,7 +74,7 @@ fn destroyed_content_that_comes_later_makes_room_meanwhile() {
     // spec: memory §8.2, memory §8.6
     let (mut mm, device, [before, now], work) = replaced();
     mm.evict(device, &[now], NOW, &[point(2, 5)]).expect("counted");
-    mm.doom_allocation(now, &[point(2, 5)]);
+    mm.doom_allocation(now, &[point(2, 5)], &[]);
     assert!(mm.give_way(device, of(2), &uses_of(&work)), "80 pages of 64 in two turns");
     assert_eq!((mm.allocations[now].count, mm.allocations[now].resident_pages()), (0, 40), "it comes with the second");
     mm.check_invariants(&[]).expect("all rules hold");
@@ -111,7 +111,7 @@ fn destroyed_content_that_lies_nowhere_needs_no_turn() {
         mm.completed(came.serial);
         mm.evict(a, &[id], NOW, &last_use).expect("counted");
     }
-    mm.doom_allocation(gone, &[point(1, 3)]);
+    mm.doom_allocation(gone, &[point(1, 3)], &[]);
     let theirs = create(&mut mm, b, 30, &[VRAM]);
     let work = mm.make_resident(b, &[theirs]).expect("room").expect("it comes");
     assert_eq!(work.after, [point(1, 3)]);
@@ -133,7 +133,7 @@ fn destroyed_content_comes_back_for_no_use_that_its_eviction_did_not_note() {
         mm.completed(came.serial);
         mm.evict(a, &[id], NOW, &[point(1, value)]).expect("counted");
     }
-    mm.doom_allocation(gone, &[point(1, 3)]);
+    mm.doom_allocation(gone, &[point(1, 3)], &[]);
     let theirs = create(&mut mm, b, 30, &[VRAM]);
     let work = mm.make_resident(b, &[theirs]).expect("room").expect("it comes");
     assert_eq!(work.after, [point(1, 3)]);
@@ -156,7 +156,7 @@ fn destroyed_content_that_comes_back_is_used_only_until_its_eviction() {
     let work = mm.make_resident(b, &[theirs]).expect("room").expect("it comes");
     assert_eq!((&work.after[..], mm.allocations[taken].resident_pages()), (&[point(1, 6)][..], 0));
     mm.evict(a, &[used], NOW, &[point(1, 7)]).expect("counted");
-    mm.doom_allocation(taken, &[point(1, 7)]);
+    mm.doom_allocation(taken, &[point(1, 7)], &[point(1, 6)]);
     assert!(mm.give_way(a, of(1), &uses_of(&work)));
     mm.completed(work.serial);
     mm.set_device_idle(b, true);
@@ -167,4 +167,34 @@ fn destroyed_content_that_comes_back_is_used_only_until_its_eviction() {
     assert!(work.is_none() && mm.give_way(a, |point| point.value > 6, &[]));
     assert_eq!([taken, used].map(|id| mm.allocations[id].count), [0, 1], "the other one is used until 7");
     mm.check_invariants(&[]).expect("all rules hold");
+}
+
+/// A work has taken part of the content, and the hardware runs it, when its owner destroys it: what is left of the content is used by none of the
+/// work that the destruction notes.
+#[test]
+fn destroyed_content_that_a_work_has_taken_is_used_as_the_works_say() {
+    // spec: memory §6.2, memory §8.6
+    for held in [true, false] {
+        let (mut mm, [(_, a), (_, b)]) = with_processes::<2>(64);
+        let gone = create(&mut mm, a, 40, &[VRAM]);
+        let came = mm.make_resident(a, &[gone]).expect("room").expect("it comes");
+        mm.completed(came.serial);
+        mm.evict(a, &[gone], NOW, &[point(1, 2)]).expect("counted");
+        let theirs = create(&mut mm, b, 34, &[VRAM]);
+        let work = mm.make_resident(b, &[theirs]).expect("room").expect("it comes");
+        assert_eq!((&work.after[..], mm.allocations[gone].resident_pages()), (&[point(1, 2)][..], 30));
+        let taken = if held { work.after.clone() } else { Vec::new() };
+        mm.doom_allocation(gone, &[point(1, 3)], &taken);
+        let more = create(&mut mm, b, 10, &[VRAM]);
+        let next = mm.make_resident(b, &[more]).expect("room").expect("it comes");
+        let uses: Vec<_> =
+            [&work, &next].into_iter().filter(|work| held || work.serial > came.serial + 1).flat_map(uses_of).collect();
+        assert!(mm.give_way(a, of(1), &uses));
+        assert_eq!(
+            mm.allocations[gone].count,
+            u64::from(held),
+            "the work that waits for the use has not begun: {held}"
+        );
+        mm.check_invariants(&[]).expect("all rules hold");
+    }
 }
