@@ -81,7 +81,7 @@ pub enum AllocationError {
     SharedBackingStore,
     #[error("larger than every segment that it supports")]
     TooLarge,
-    #[error("no system memory left for the backing store: it needs {} bytes, {} are free", .wanted.bytes(), .free.bytes())]
+    #[error("no system memory left for the backing store: it needs {} pages, {} are free", .wanted.0, .free.0)]
     NoBackingStore { wanted: Pages, free: Pages },
 }
 

@@ -4,7 +4,7 @@ use ddi::{AllocationFlags as A, AllocationInfo, SegmentFlags};
 use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use super::world::*;
-use crate::{AllocationError, EvictFlags, SpaceKind};
+use crate::{AllocationError, EvictFlags, Origin, SpaceKind};
 
 type Change = fn(&mut AllocationInfo);
 
@@ -64,6 +64,18 @@ fn descriptions_that_break_a_rule_are_refused() {
     assert_eq!(mm.free_system_pages(), free, "a refusal takes nothing");
     // seed: M55
     assert!(mm.create_allocation(device, info(4, &[VRAM])).is_ok());
+}
+
+/// A driver that lies about sizes: the backing stores of a list exceed 64 bits together.
+#[test]
+fn backing_stores_beyond_all_memory_are_refused() {
+    // spec: memory §2.7
+    let (mm, _, _) = with_device(64);
+    let large = AllocationInfo { size_bytes: u64::MAX - PAGE_BYTES + 1, ..info(1, &[APERTURE]) };
+    let list = vec![(large, Origin::default()); 3];
+    let refused = mm.check_allocations(&list).expect_err("48 EiB");
+    let text = format!("it needs 13510798882111485 pages, {} are free", mm.free_system_pages().0);
+    assert!(refused.to_string().contains(&text), "{refused}");
 }
 
 #[test]
