@@ -52,6 +52,8 @@ struct PagingQueue {
     with_turn: VecDeque<(u64, WithheldPlace)>,
     /// The value that the next work completes, if it is not a new one.
     due_value: Option<u64>,
+    /// The last value that has come with a turn, and its place.
+    came: Option<(u64, WithheldPlace)>,
 }
 
 /// All paging queues of an adapter.
@@ -76,6 +78,7 @@ impl PagingQueues {
             pending_remap_signals: VecDeque::new(),
             with_turn: VecDeque::new(),
             due_value: None,
+            came: None,
         });
         let fresh = self.of_devices.entry(device).or_default().insert(number);
         debug_assert!(fresh && (-1..=1).contains(&priority), "queue {number:?} of priority {priority}");
@@ -169,17 +172,17 @@ impl PagingQueues {
         pending.split_off(at).into_iter().map(|(value, work)| (work, value)).collect()
     }
 
-    /// Values that a queue has promised for works, rising, come with the turns of its device that bring all content before these places.
+    /// Values that a queue has promised for works, rising, come with the turns of its device that bring all content before these places. A value
+    /// whose turn has not begun keeps its own place.
     // spec: memory §4.9, memory §8.6
-    pub fn withhold(&mut self, number: PagingQueueNumber, values: Vec<(u64, WithheldPlace)>) {
-        let with_turn = &mut self.known[number].with_turn;
-        let rising =
-            values.is_sorted() && values.last().is_none_or(|last| with_turn.front().is_none_or(|next| last.0 < next.0));
-        debug_assert!(
-            rising,
-            "works complete values before those that come with a turn: {values:?} before {with_turn:?}"
-        );
-        values.into_iter().rev().for_each(|value| with_turn.push_front(value));
+    pub fn withhold(&mut self, number: PagingQueueNumber, values: &[(u64, WithheldPlace)]) {
+        let PagingQueue { with_turn, came, .. } = &mut self.known[number];
+        for &(value, place) in values.iter().rev() {
+            let next = with_turn.front();
+            debug_assert!(next.is_none_or(|next| value < next.0), "works complete values before {next:?}: {values:?}");
+            let own = came.filter(|(last, _)| value <= *last).map_or(place, |(_, own)| own.min(place));
+            with_turn.push_front((value, own));
+        }
     }
 
     /// Whether a queue waits for a turn of its device.
@@ -200,12 +203,13 @@ impl PagingQueues {
     #[must_use = "a work is queued that completes the value"]
     pub fn turn_decided(&mut self, number: PagingQueueNumber, first: Option<WithheldPlace>) -> bool {
         let queue = &mut self.known[number];
+        let is_before = |place| first.is_none_or(|first| place < first);
         let mut due = None;
-        while let Some((value, _)) = queue.with_turn.pop_front_if(|(_, place)| first.is_none_or(|first| *place < first))
-        {
+        while let Some(value) = queue.with_turn.pop_front_if(|(_, place)| is_before(*place)) {
             due = Some(value);
         }
-        queue.due_value = due;
+        queue.due_value = due.map(|(value, _)| value);
+        queue.came = due.or(queue.came);
         due.is_some()
     }
 
@@ -276,10 +280,8 @@ impl PagingQueues {
 
     /// The devices with a queue that waits for their turn, once for each queue.
     pub fn devices_that_await_turns(&self) -> impl Iterator<Item = DeviceNumber> + '_ {
-        self.known
-            .iter()
-            .filter(|(_, queue)| !queue.with_turn.is_empty() && !queue.doomed)
-            .map(|(_, queue)| queue.device)
+        let waiting = self.known.iter().filter(|(_, queue)| !queue.with_turn.is_empty() && !queue.doomed);
+        waiting.map(|(_, queue)| queue.device)
     }
 
     /// The hardware is not waited for any more, nor a turn: nothing that a queue has promised could still come. The last value of each
@@ -354,7 +356,7 @@ mod tests {
         assert_eq!(queues.promise_with_turn(queue, WithheldPlace::behind(2)), 2);
         assert_eq!(queues.promise(queue, WithheldPlace::behind(3)), (3, false));
         assert_eq!(queues.promise(queue, WithheldPlace::behind(4)), (4, false));
-        queues.withhold(queue, vec![(1, WithheldPlace::behind(1))]);
+        queues.withhold(queue, &[(1, WithheldPlace::behind(1))]);
         assert!(
             queues.turn_decided(queue, Some(WithheldPlace::of(3))),
             "what the work with the serial 3 brings is withheld"
@@ -371,7 +373,7 @@ mod tests {
 
     /// A turn was decided, and its work is taken back before it has begun.
     #[test]
-    fn values_that_are_withheld_again_come_before_later_ones() {
+    fn values_that_are_withheld_again_keep_their_places() {
         // spec: memory §4.9, memory §8.6
         let (mut queues, queue) = queue();
         for serial in 1..4 {
@@ -379,11 +381,12 @@ mod tests {
         }
         assert!(queues.turn_decided(queue, Some(WithheldPlace::of(2))));
         assert_eq!(queues.promise(queue, WithheldPlace::behind(3)), (1, true));
-        queues.withhold(queue, vec![(1, WithheldPlace::behind(3))]);
+        queues.withhold(queue, &[(1, WithheldPlace::behind(3))]);
         assert!(
-            !queues.turn_decided(queue, Some(WithheldPlace::of(2))),
-            "the first value stands behind the third work now"
+            queues.turn_decided(queue, Some(WithheldPlace::of(2))),
+            "a work that waits for it stands before the second"
         );
+        assert_eq!(queues.promise(queue, WithheldPlace::behind(3)), (1, true));
         assert!(queues.turn_decided(queue, None));
         assert_eq!(queues.promise(queue, WithheldPlace::behind(3)), (3, true));
     }

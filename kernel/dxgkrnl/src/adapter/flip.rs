@@ -93,7 +93,7 @@ impl Adapter {
         if let AnyContext::Packets(context) = context {
             self.tell_of_flip(cx, context, listed)?;
         }
-        if brought_in && !self.waits_for_turn(owner) {
+        if brought_in && !self.brings_nothing_in(owner) {
             self.bring_in_primary(cx, device, primary)?;
             return Ok(true);
         }
@@ -102,11 +102,6 @@ impl Adapter {
             Err(error @ DisplayError::Aperture(_)) => Err(no_memory(error.to_string())),
             Err(DisplayError::Pin(_)) => Ok(false),
         }
-    }
-
-    /// Whether a device brings nothing in now: it is suspended, or withholds content.
-    pub(super) fn waits_for_turn(&self, owner: vidmm::DeviceId) -> bool {
-        self.vidmm.is_suspended(owner) || self.vidmm.withholds(owner)
     }
 
     /// An allocation as displays know it.
@@ -137,7 +132,7 @@ impl Adapter {
             (Ok(()), _) => Place::At(()),
             // The process gave it away before it was shown, or what is shown takes all the room of the aperture.
             (Err(DisplayError::Pin(PinError::NotResident)), Some(owner)) if self.is_brought_in(device, primary) => {
-                match self.waits_for_turn(owner) {
+                match self.brings_nothing_in(owner) {
                     true => Place::Away,
                     false => self.bring_in_primary(cx, device, primary).map_or(Place::Lost, Place::At),
                 }

@@ -94,7 +94,7 @@ impl Adapter {
 
     /// Whether a device stands in line, and the next turn is under way or has its time; or its own turn is decided.
     fn has_turn_coming(&self, device: DeviceNumber) -> bool {
-        let waits = |device| self.vidmm.is_suspended(device) || self.vidmm.withholds(device);
+        let waits = |device| self.brings_nothing_in(device);
         let in_line = self.owners.facts_of(device).is_some_and(|facts| waits(facts.vidmm));
         let decides = self.memory.ring.turn_outstanding() || self.memory.turns.decides() || !self.life.is_awake();
         in_line && decides || self.memory.ring.turn_of(device).is_some()

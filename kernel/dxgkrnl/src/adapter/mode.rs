@@ -113,7 +113,7 @@ impl Adapter {
                     Place::Away => return Ok(false),
                     Place::Lost => return Err(no_memory("the primary was given away on its way to the display")),
                 }
-            } else if self.waits_for_turn(self.owners.vidmm_of(coming.device)) {
+            } else if self.brings_nothing_in(self.owners.vidmm_of(coming.device)) {
                 return Ok(false);
             } else {
                 self.bring_in_primary(cx, coming.device, coming.primary)?;

@@ -68,7 +68,7 @@ impl Adapter {
         for queue in queues {
             let kept = self.memory.paging_queues.take_kept(queue, first);
             let values = self.memory.ring.complete_no_more(queue, &kept);
-            self.memory.paging_queues.withhold(queue, values);
+            self.memory.paging_queues.withhold(queue, &values);
         }
     }
 

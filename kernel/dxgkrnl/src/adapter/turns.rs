@@ -192,7 +192,7 @@ impl Adapter {
             let idle = self.has_nothing_to_run(cx, number);
             changed |= idle;
             self.vidmm.set_device_idle(vidmm, idle);
-            if self.vidmm.is_suspended(vidmm) || self.vidmm.withholds(vidmm) {
+            if self.brings_nothing_in(vidmm) {
                 self.settle_postponed(cx, vidmm);
             }
         }

@@ -1,7 +1,7 @@
 //! When a packet may start (memory §5.1, §7.4): its needs of the paging ring, of its device, of the primaries that it writes. `schedule`
 //! asks for the packet at the head of each context.
 
-use vidmm::AllocationId;
+use vidmm::{AllocationId, DeviceId};
 
 use crate::adapter::Adapter;
 use crate::number::{DeviceNumber, PacketContextNumber};
@@ -24,8 +24,13 @@ impl Adapter {
     /// Whether a context's next packet names memory that was taken and comes back with a turn of its device.
     pub(in crate::adapter) fn awaits_turn(&self, context: PacketContextNumber) -> bool {
         let owner = self.owners.vidmm_of(self.packets[context].device);
-        let comes = || self.vidmm.is_suspended(owner) || self.vidmm.withholds(owner);
-        self.packets.names_taken_memory(context) && (self.packets.names_returning_memory(context) || comes())
+        let comes = || self.packets.names_returning_memory(context) || self.brings_nothing_in(owner);
+        self.packets.names_taken_memory(context) && comes()
+    }
+
+    /// Whether a device brings nothing in before its next turn: it is suspended, or withholds content.
+    pub(in crate::adapter) fn brings_nothing_in(&self, owner: DeviceId) -> bool {
+        self.vidmm.is_suspended(owner) || self.vidmm.withholds(owner)
     }
 
     /// The point of the paging ring that a context's next packet still needs.

@@ -130,8 +130,7 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(self.finish(batch, false))
     }
 
-    /// Content comes with a turn of its device: work that uses the content comes behind the works that are decided, and behind the one that
-    /// suspends the device.
+    /// Content comes with a turn of its device: behind the works that are decided, and behind the one that suspends the device.
     fn comes_with_turn(&mut self, device: DeviceId, list: &[AllocationId]) {
         let last = self.works.returned() + u64::from(!self.is_suspended(device));
         let new = list.iter().copied().filter(|id| !self.devices[device].lists(*id) && !self.is_resident(*id));
@@ -155,9 +154,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.plan_alone(claim_of(device, flags), list).inspect_err(|_| self.pressure.feel())?;
         self.foresee_use(device, list);
         self.comes_with_turn(device, list);
-        for &id in list {
-            self.count_up(device, id);
-        }
+        list.iter().for_each(|id| self.count_up(device, *id));
         let mut batch = self.works.begin();
         if !self.is_suspended(device) {
             self.suspend_now(device, &mut batch);
