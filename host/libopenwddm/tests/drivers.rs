@@ -10,16 +10,19 @@ use std::process::{Output, Stdio};
 
 use programs::{Served, build_from, command, run, said, said_by};
 
-/// Runs a program that says `line` when something is to be done, and does it then.
+/// Runs a program that says `line` when something is to be done, and does it then. The end of the program's input says that it is done.
 fn run_and_then(program: &Path, environment: &[(&str, &str)], line: &str, act: impl FnOnce()) -> Output {
+    let mut command = command(program, environment);
     let mut child =
-        command(program, environment).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let input = child.stdin.take();
     let mut said = BufReader::new(child.stdout.take().expect("piped"));
     let (mut first, mut stdout) = (String::new(), Vec::new());
     said.read_line(&mut first).expect("a line");
     if first.trim_end() == line {
         act();
     }
+    drop(input);
     said.read_to_end(&mut stdout).expect("its output");
     Output { stdout, ..child.wait_with_output().expect("it ends") }
 }

@@ -1,5 +1,6 @@
 /* A kernel that ends while its client waits for it and uses its memory. Every thread that waits goes on, by a call or by a descriptor; the
- * next call says what happened; memory and fence words stay what they were. Says "waits" when the kernel may end. */
+ * next call says what happened; memory and fence words stay what they were. Says "waits" when the kernel may end, and looks at its memory when
+ * its input ends. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -171,6 +172,8 @@ int main(void) {
     D3DKMT_UNREGISTERTRIMNOTIFICATION unregister = {.Handle = trim.Handle};
     EXPECT(STATUS_DEVICE_REMOVED, D3DKMTUnregisterTrimNotification(&unregister));
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTUnregisterTrimNotification(&unregister));
+    /* Until the kernel's program has ended, whatever it gives up on the way. */
+    while (getchar() != EOF) {}
     CHECK(*word == LAST && *paged >= paged_before);
     puts("the words");
     check("locked system memory", system);
