@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::Arc;
 
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use dxgkd::{Daemon, Limits, ProcessLimits, Socket, give_up_calls, give_up_files};
@@ -84,10 +85,14 @@ pub fn daemon() {
     give_up_calls().expect("a filter");
     // The machine may be as slow as it is.
     let process = ProcessLimits { answer_ms: 60_000, ..ProcessLimits::default() };
-    let daemon = Daemon::listen(host, socket, Limits { process, ..Limits::default() }).expect("a thread");
+    let daemon = Daemon::listen(Arc::clone(&host), socket, Limits { process, ..Limits::default() }).expect("a thread");
     println!("\n{SERVES}");
     while std::io::stdin().read(&mut [0]).is_ok_and(|read| read > 0) {}
     drop(daemon);
+    // The kernel reaps each process before the program ends, as that of a slow end does.
+    while Arc::strong_count(&host) > 1 {
+        std::thread::yield_now();
+    }
     // The harness would need more than a daemon may do.
     std::process::exit(0);
 }
