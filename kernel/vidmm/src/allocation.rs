@@ -81,8 +81,13 @@ pub enum AllocationError {
     SharedBackingStore,
     #[error("larger than every segment that it supports")]
     TooLarge,
-    #[error("no system memory left for the backing store: it needs {} pages, {} are free", .wanted.0, .free.0)]
+    #[error("no system memory left for the backing store: it needs {} bytes, {} are free", wide_bytes(*wanted), .free.bytes())]
     NoBackingStore { wanted: Pages, free: Pages },
+}
+
+/// The bytes of pages whose count is a sum of sizes that drivers give.
+fn wide_bytes(pages: Pages) -> u128 {
+    u128::from(pages.0) * u128::from(PAGE_BYTES)
 }
 
 /// Where an allocation's content is for the GPU.

@@ -74,7 +74,7 @@ fn backing_stores_beyond_all_memory_are_refused() {
     let large = AllocationInfo { size_bytes: u64::MAX - PAGE_BYTES + 1, ..info(1, &[APERTURE]) };
     let list = vec![(large, Origin::default()); 3];
     let refused = mm.check_allocations(&list).expect_err("48 EiB");
-    let text = format!("it needs 13510798882111485 pages, {} are free", mm.free_system_pages().0);
+    let text = format!("it needs 55340232221128642560 bytes, {} are free", mm.free_system_pages().bytes());
     assert!(refused.to_string().contains(&text), "{refused}");
 }
 
