@@ -52,7 +52,7 @@ struct PagingQueue {
     with_turn: VecDeque<(u64, WithheldPlace)>,
     /// The value that the next work completes, if it is not a new one.
     due_value: Option<u64>,
-    /// The last value that has come with a turn, and its place.
+    /// The last value that a decided turn completes, and its place.
     came: Option<(u64, WithheldPlace)>,
 }
 

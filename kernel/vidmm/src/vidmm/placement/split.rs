@@ -14,8 +14,8 @@
 //! VidMm suspends no device to make a portion longer (memory §8.1 step 3: split comes before suspend); only when the first command of a
 //! portion does not fit otherwise do others give way, as for a device whose turn it is. A buffer is begun only if each of its commands has
 //! room; VidMm finishes a begun buffer even if that suspends devices of the same or lower protection. Its first portions may lie where a
-//! later one was found room: then the device's own listed content is placed anew around that. Content that other
-//! devices list moves within its segment only where no portion follows.
+//! later one was found room: then the device's own listed content is placed anew around that. Content that other devices list moves within its
+//! segment only where no portion follows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -177,7 +177,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The longest portion from a cut that fits without another device being stopped; `None`: not even its first command does.
     fn reach(&self, device: DeviceId, uses: &[Use], from: &Cut) -> Option<Reach> {
         let plan = |next: usize, needs: &BTreeSet<AllocationId>| {
-            self.plan(part_of(device, Takes::Victims, next == uses.len()), &list_of(needs)).ok()
+            self.plan(portion_claim(device, Takes::Victims, next == uses.len()), &list_of(needs)).ok()
         };
         // A buffer without addresses is one command that needs nothing.
         let nothing = || (from.next, from.bound.clone(), BTreeSet::new());
@@ -212,7 +212,7 @@ impl<F: Copy + Eq> VidMm<F> {
             self.clear_victims(device, *needs.first().expect("what needs nothing fits"), &mut batch);
             self.finish(batch, false)
         });
-        let (claim, list) = (part_of(device, way.takes, is_whole), list_of(&needs));
+        let (claim, list) = (portion_claim(device, way.takes, is_whole), list_of(&needs));
         let plan = if way.anew { self.plan_anew(claim, &list) } else { self.plan(claim, &list) };
         let plan = plan.expect("it was just planned for the same room");
         Ok((Reach { next, bound, needs, plan }, cleared.flatten()))
@@ -228,7 +228,7 @@ impl<F: Copy + Eq> VidMm<F> {
             self.way(device, &needs, split_offset, &WAYS[..3], is_whole)?;
             if at.next > 0 {
                 // Where its portion finds room now something else may lie when its turn comes.
-                let finished = self.plan_emptied_anew(part_of(device, Takes::Any, is_whole), &list_of(&needs));
+                let finished = self.plan_emptied_anew(portion_claim(device, Takes::Any, is_whole), &list_of(&needs));
                 finished.map_err(|error| self.portion_error(device, &list_of(&needs), split_offset, error))?;
             }
             at = Cut { next, offset: 0, bound };
@@ -248,7 +248,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let list = list_of(needs);
         let mut refused = None;
         for &takes in ways {
-            let claim = part_of(device, takes, is_whole);
+            let claim = portion_claim(device, takes, is_whole);
             match self.plan(claim, &list) {
                 Ok(_) => return Ok(Way { takes, clears: false, anew: false }),
                 Err(error) => refused = refused.or(Some(error)),
@@ -315,7 +315,7 @@ impl<F: Copy + Eq> VidMm<F> {
 }
 
 /// The claim of a portion. Content moves within its segment only if no portion follows: where it goes, it may stand in the way of a later one.
-fn part_of(device: DeviceId, takes: Takes, moves: bool) -> Claim {
+fn portion_claim(device: DeviceId, takes: Takes, moves: bool) -> Claim {
     Claim { moves, ..claim_of(device, takes) }
 }
 
