@@ -91,7 +91,8 @@ pub fn daemon() {
     drop(daemon);
     // The kernel reaps each process before the program ends, as that of a slow end does.
     while Arc::strong_count(&host) > 1 {
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        // A daemon has given up the calls of `sleep`.
+        std::thread::park_timeout(std::time::Duration::from_millis(1));
     }
     // The harness would need more than a daemon may do.
     std::process::exit(0);
