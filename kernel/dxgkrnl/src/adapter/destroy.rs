@@ -117,7 +117,7 @@ impl Adapter {
     /// An allocation without a living binding or a name stays only for the work that is queued.
     fn doom_unreachable(&mut self, id: vidmm::AllocationId) {
         if let Some(pending) = self.memory.allocations.take_last_uses(id) {
-            let taken = self.memory.ring.used_content().into_iter().filter(|(_, used)| used.allocation == id);
+            let taken = self.memory.ring.used_content().filter(|(_, used)| used.allocation == id);
             let taken: Vec<FencePoint<FenceId>> = taken.flat_map(|(_, used)| used.until.iter().copied()).collect();
             self.vidmm.doom_allocation(id, &pending, &taken);
         }

@@ -1,5 +1,7 @@
 //! The rules between the objects of one adapter (`crate::invariant` has the table), and its part of a digest of the state.
 
+use std::collections::BTreeSet;
+
 use vidmm::{AllocationId, BrokenInvariant, StateDigest};
 use wddm_types::{PageRun, ProcessId, RawHandle, WordAddress};
 
@@ -107,20 +109,13 @@ impl Adapter {
             let may_go = instance.retired && !self.is_waited_for_a_turn_with(instance.vidmm);
             ensure(offered == may_go, "allocations", || format!("{instance:?}, offered: {offered}"))?;
         }
+        let contexts = self.queues.contexts().flat_map(|(_, context)| &context.allocations);
+        let packets = self.packets.contexts().flat_map(|(number, _)| self.packets.allocations(number));
+        let of_contexts = contexts.chain(packets).chain(self.memory.allocations.for_contexts()).map(|made| made.vidmm);
+        let instances = self.memory.allocations.with_dying().flat_map(|binding| binding.renaming.former());
+        let without_body: BTreeSet<_> = of_contexts.chain(instances.map(|instance| instance.vidmm)).collect();
         for (id, owner) in self.vidmm.allocations() {
-            let of_context = || {
-                let contexts = self.queues.contexts().flat_map(|(_, context)| &context.allocations);
-                let devices = self.memory.allocations.for_contexts();
-                let packets = self.packets.contexts().flat_map(|(number, _)| self.packets.allocations(number));
-                contexts.chain(packets).chain(devices).any(|made| made.vidmm == id)
-            };
-            let instance = || {
-                self.memory
-                    .allocations
-                    .with_dying()
-                    .any(|binding| binding.renaming.former().any(|instance| instance.vidmm == id))
-            };
-            let known = self.memory.allocations.body(id).is_some() || instance() || of_context();
+            let known = self.memory.allocations.body(id).is_some() || without_body.contains(&id);
             ensure(known, "allocations", || {
                 format!("VidMm has {id:?} of {owner:?}, and no body, instance or context has it")
             })?;

@@ -259,17 +259,14 @@ impl Adapter {
     /// it cannot.
     fn give_way(&mut self, cx: &mut Cx<'_>, vidsch: QueueId, device: DeviceNumber) -> bool {
         let Ok(points) = self.queued_work(cx, device) else { return false };
-        let reached = |point: &FencePoint<FenceId>| {
-            (point.fence, self.sync.current_value(cx.memory, self.sync.number_of(point.fence)))
-        };
         let portions = self.packets.of_device(device).filter_map(|context| self.packets[context].portions);
-        let portions = portions.map(|fence| self.sync.point(fence, self.sync.current_value(cx.memory, fence)));
-        let reached: Vec<(FenceId, u64)> =
-            points.iter().map(reached).chain(portions.map(|point| (point.fence, point.value))).collect();
+        let fences = points.iter().map(|point| self.sync.number_of(point.fence)).chain(portions);
+        let reached: Vec<FencePoint<FenceId>> =
+            fences.map(|fence| self.sync.point(fence, self.sync.current_value(cx.memory, fence))).collect();
         let is_of = |point: &FencePoint<FenceId>| {
-            reached.iter().any(|(fence, value)| *fence == point.fence && *value < point.value)
+            reached.iter().any(|reached| reached.fence == point.fence && reached.value < point.value)
         };
-        let used = self.memory.ring.used_content().into_iter().filter(|(_, used)| used.until.iter().any(is_of));
+        let used = self.memory.ring.used_content().filter(|(_, used)| used.until.iter().any(is_of));
         let used: Vec<(u64, &UsedContent<FenceId>)> = used.collect();
         let saved: BTreeSet<AllocationId> = used.iter().map(|(_, used)| used.allocation).collect();
         let owner = self.owners.vidmm_of(device);
@@ -280,7 +277,7 @@ impl Adapter {
             self.withhold_values(device);
             self.packets_withheld(device);
         }
-        let drops = self.memory.ring.used_content().into_iter().filter(|(_, used)| used.drops_content());
+        let drops = self.memory.ring.used_content().filter(|(_, used)| used.drops_content());
         let dropped: BTreeSet<AllocationId> = drops.map(|(_, used)| used.allocation).collect();
         for &id in saved.intersection(&dropped) {
             let _ = self.backing_used(cx, id);

@@ -88,14 +88,13 @@ impl PagingRing {
     }
 
     /// The content that works which have not started take behind uses, with the serials of the works.
-    pub fn used_content(&self) -> Vec<(u64, &UsedContent<FenceId>)> {
-        let (mut serial, mut all) = (0, Vec::new());
-        for work in self.held.iter().rev() {
+    pub fn used_content(&self) -> impl Iterator<Item = (u64, &UsedContent<FenceId>)> {
+        let works = self.held.iter().rev().scan(0, |serial, work| {
             // The first parts of a work stand before the one that has the serial.
-            serial = if work.serial == 0 { serial } else { work.serial };
-            all.extend(work.used.iter().map(|used| (serial, used)));
-        }
-        all
+            *serial = if work.serial == 0 { *serial } else { work.serial };
+            Some((*serial, work))
+        });
+        works.flat_map(|(serial, work)| work.used.iter().map(move |used| (serial, used)))
     }
 
     /// The works that have not started complete no values of this paging queue any more. `kept`: values that the kernel signals behind works.

@@ -52,11 +52,9 @@ impl Write for Written {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         let (words, rest) = text.as_bytes().as_chunks();
         words.iter().for_each(|word| self.take(*word));
-        if !rest.is_empty() {
-            let mut last = [0; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            self.take(last);
-        }
+        // `Debug` writes mostly a few bytes at once: no call copies them.
+        let last = rest.iter().rev().fold(0, |last: u64, byte| last << 8 | u64::from(*byte));
+        self.take(last.to_le_bytes());
         Ok(())
     }
 }
