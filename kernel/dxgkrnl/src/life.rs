@@ -163,6 +163,12 @@ impl Life {
         self.stage == Stage::On
     }
 
+    /// Whether the clock drives the adapter: it works, or the paging ring carries out what a sleep or a stop by PnP waits for. Hung work is
+    /// found then, and devices give way.
+    pub fn keeps_time(&self) -> bool {
+        matches!(self.stage, Stage::On | Stage::GoingDown | Stage::Saving)
+    }
+
     /// Whether the device has no power.
     pub fn is_off(&self) -> bool {
         matches!(self.stage, Stage::Asleep | Stage::Stopped { off: true, .. })

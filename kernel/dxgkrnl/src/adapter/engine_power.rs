@@ -120,7 +120,7 @@ impl Adapter {
     /// them another delay to leave. Where timeouts are off it does nothing.
     // spec: sync §2.8, sync §4.4
     fn engine_is_hung(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        if !self.vidsch.timeouts.is_on() || !self.life.is_awake() {
+        if !self.vidsch.timeouts.is_on() || !self.life.keeps_time() {
             return;
         }
         let busy = |queue: &Queue| !queue.no_timeout && self.has_work(cx, queue);

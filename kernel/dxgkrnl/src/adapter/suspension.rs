@@ -201,7 +201,8 @@ impl Adapter {
             return None;
         }
         let processes = self.owners.processes().filter(|(process, _)| *process != ProcessId::SYSTEM);
-        let is_alone = processes.take(2).count() < 2;
+        // The computer waits for a sleep, also where there is one process.
+        let is_alone = self.life.is_awake() && processes.take(2).count() < 2;
         // A turn stands behind one that the ring has not begun.
         let in_line = self.vidmm.line().filter_map(|device| self.owners.device_of(device));
         let packets = self.packet_needs().map(|(device, _)| device);

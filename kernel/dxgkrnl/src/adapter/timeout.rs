@@ -76,12 +76,12 @@ impl Adapter {
 
     /// Whether it is time to look. The kernel must hear the driver's interrupts before.
     pub fn looks_for_hangs(&self, cx: &Cx<'_>) -> bool {
-        self.life.is_awake() && self.vidsch.timeouts.is_due(cx.now_ns)
+        self.life.keeps_time() && self.vidsch.timeouts.is_due(cx.now_ns)
     }
 
     /// Looks, if it is time.
     pub(super) fn look_for_hangs(&mut self, cx: &mut Cx<'_>) {
-        if !self.life.is_awake() {
+        if !self.life.keeps_time() {
             return;
         }
         let Some(passed) = self.vidsch.timeouts.begin_look(cx.now_ns) else { return };

@@ -43,12 +43,14 @@ impl Adapter {
             return None;
         }
         let group = self.vidsch.timeouts.group_deadline_ns();
-        if !self.life.is_awake() {
+        if !self.life.keeps_time() {
             return group;
         }
-        let (timeouts, packets) = (self.vidsch.timeouts.deadline_ns(), self.vidsch.nodes.deadline_ns());
-        let gives_way = self.gives_way_ns(calls_wait);
-        [self.memory.turns.deadline_ns(), gives_way, timeouts, packets, group].into_iter().flatten().min()
+        let (timeouts, gives_way) = (self.vidsch.timeouts.deadline_ns(), self.gives_way_ns(calls_wait));
+        // No device has a turn on the way down.
+        let turns = [self.memory.turns.deadline_ns(), self.vidsch.nodes.deadline_ns()];
+        let turns = turns.into_iter().filter(|_| self.life.is_awake()).flatten();
+        [gives_way, timeouts, group].into_iter().flatten().chain(turns).min()
     }
 
     /// Time has come for what is done by the clock. `calls_wait`: as for [`Adapter::deadline_ns`].
@@ -56,6 +58,8 @@ impl Adapter {
         if self.life.is_awake() {
             self.memory.turns.time_has_passed();
             self.ask_for_trims(cx);
+        }
+        if self.life.keeps_time() {
             self.clear_the_way(cx, calls_wait);
             self.look_for_hangs(cx);
         }

@@ -36,6 +36,8 @@ impl World {
         match self.host.power_transition(PowerState::On) {
             // A process that connected a doorbell has woken it.
             Err(refusal) if refusal.status == NtStatus::INVALID_PARAMETER => Ok(()),
+            // The adapter stops where the device was pulled out.
+            Err(refusal) if self.slot.is_empty() && refusal.status == NtStatus::DEVICE_REMOVED => Ok(()),
             Err(refusal) if self.lies.is_none() => Err(("power", refusal.to_string())),
             _ => Ok(()),
         }

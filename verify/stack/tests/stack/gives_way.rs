@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use d3dkmt::{DestroyFlags, Device, EvictFlags, Fence, Residency};
+use ddi::PowerState;
 use dxgk_host::Host;
 use kmt_calls::{Call, GpuVaCall, GpuVaProtection};
 use kmt_link::Link;
@@ -142,6 +143,25 @@ fn a_device_gives_way_to_calls_that_wait_for_the_ring() {
         Device::create(other.gpu.adapter()).expect("a device");
         assert!(other.link.now_ns() - began <= BOUND_NS, "{} ns", other.link.now_ns() - began);
         holder.goes_on(Some((&next, comes)));
+    }
+}
+
+/// The computer falls asleep, or PnP stops the adapter, while the ring waits for a use that its client alone ends. Other processes need not be
+/// there.
+#[test]
+fn a_device_gives_way_to_the_computer_that_falls_asleep() {
+    // spec: memory §1.10, memory §8.4, memory §8.6
+    for ((profile, stage), state) in
+        queues().flat_map(|queue| [PowerState::Standby, PowerState::Hibernate].map(|state| (queue, state)))
+    {
+        eprintln!("{profile}, {stage:?}, {state:?}");
+        let (host, _) = host_of(profile);
+        let holder = Holder::of(&host, stage);
+        holder.player.evict(&holder.used, EvictFlags::empty());
+        host.power_transition(state).expect("the work waits, and the computer sleeps");
+        host.check_invariants().expect("nothing waits");
+        host.power_transition(PowerState::On).expect("it wakes");
+        holder.goes_on(None);
     }
 }
 
