@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use d3dkmt::OfferFlags;
 use ddi::{PowerState, SegmentFlags};
 use dxgk_host::{Host, HostConfig, Profile};
 use events::{Event, Tracer};
@@ -17,8 +18,10 @@ use stack::world::{Client, MIB, VIRTUAL, client, host};
 
 const STATES: [PowerState; 2] = [PowerState::Standby, PowerState::Hibernate];
 
-/// Work that waits for a value that no signal brings, on memory that its process has destroyed behind it.
-pub fn wait_for_ever(client: &Client, target: Surface) {
+/// Work that waits for a value that no signal brings, on memory that its process destroys afterwards. The device cannot give way: its
+/// process has offered other memory that the work uses, which may not be discarded before.
+pub fn hold_the_ring(client: &Client) -> Surface {
+    let [offered, target] = [(); 2].map(|()| client.pinned(SurfaceKind::Local, MIB));
     let device = client.gpu.device().handle();
     let made =
         client.link.call(Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }));
@@ -46,7 +49,9 @@ pub fn wait_for_ever(client: &Client, target: Surface) {
         private_data: Vec::new(),
     });
     client.link.call(submit).expect("a buffer");
+    client.gpu.device().offer(vec![offered.allocation().handle()], 1, OfferFlags::empty()).expect("it is there");
     drop(target);
+    offered
 }
 
 fn written(client: &mut Client) -> Surface {
@@ -74,10 +79,10 @@ fn who_is_in_the_way_of_a_sleep_may_die() {
         let mut other = client(&host);
         let surface = written(&mut other);
         let hostile = client(&host);
-        wait_for_ever(&hostile, hostile.pinned(SurfaceKind::Local, MIB));
+        let offered = hold_the_ring(&hostile);
         assert_eq!(host.power_transition(state).expect_err("it waits for the work").status, NtStatus::TIMEOUT);
         assert_eq!(host.power_transition(PowerState::On).expect_err("not asleep yet").status, NtStatus::RETRY);
-        drop(hostile);
+        drop((offered, hostile));
         while host.step() {}
         host.power_transition(PowerState::On).expect("it slept, and wakes");
         host.check_invariants().expect("in order");
@@ -90,9 +95,9 @@ fn an_adapter_stops_behind_who_was_in_the_way() {
     // spec: memory §8.4
     let host = host(VIRTUAL, 4 * MIB);
     let hostile = client(&host);
-    wait_for_ever(&hostile, hostile.pinned(SurfaceKind::Local, MIB));
+    let offered = hold_the_ring(&hostile);
     assert_eq!(host.stop_adapter().expect_err("it waits for the work").status, NtStatus::TIMEOUT);
-    drop(hostile);
+    drop((offered, hostile));
     while host.step() {}
     assert_eq!(host.stop_adapter().expect_err("it has stopped").status, NtStatus::DEVICE_REMOVED);
     assert_eq!(host.device_register(softgpu_spec::register::ENGINE_ENABLE), 0, "behind the last one the driver stops");

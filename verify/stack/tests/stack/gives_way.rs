@@ -146,8 +146,7 @@ fn a_device_gives_way_to_calls_that_wait_for_the_ring() {
     }
 }
 
-/// The computer falls asleep, or PnP stops the adapter, while the ring waits for a use that its client alone ends. Other processes need not be
-/// there.
+/// The computer falls asleep while the ring waits for a use that its client alone ends. Other processes need not be there.
 #[test]
 fn a_device_gives_way_to_the_computer_that_falls_asleep() {
     // spec: memory §1.10, memory §8.4, memory §8.6
@@ -162,6 +161,20 @@ fn a_device_gives_way_to_the_computer_that_falls_asleep() {
         host.check_invariants().expect("nothing waits");
         host.power_transition(PowerState::On).expect("it wakes");
         holder.goes_on(None);
+    }
+}
+
+/// PnP stops the adapter while the ring waits for a use that its client alone ends.
+#[test]
+fn a_device_gives_way_to_a_stop() {
+    // spec: memory §8.4, memory §8.6
+    for (profile, stage) in queues() {
+        eprintln!("{profile}, {stage:?}");
+        let (host, _) = host_of(profile);
+        let holder = Holder::of(&host, stage);
+        holder.player.evict(&holder.used, EvictFlags::empty());
+        host.stop_adapter().expect("the work waits, and the adapter stops");
+        host.check_invariants().expect("nothing waits");
     }
 }
 

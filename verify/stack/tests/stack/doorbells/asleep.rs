@@ -155,12 +155,12 @@ fn a_process_that_connects_before_any_device_is_quiesced_is_connected_at_once() 
     // spec: sync §3.17, memory §8.4
     let host = stack::world::host(VIRTUAL, 4 * MIB);
     let (party, hostile) = (Party::new(&host), client(&host));
-    crate::falling_asleep::wait_for_ever(&hostile, hostile.pinned(SurfaceKind::Local, MIB));
+    let offered = crate::falling_asleep::hold_the_ring(&hostile);
     host.power_transition(PowerState::Standby).expect_err("it waits for the work");
     assert_eq!(party.statuses(), [CONNECTED, RETRY], "not yet");
     party.connect(1).expect("there is power");
     assert_eq!(party.statuses(), [CONNECTED; 2]);
-    drop(hostile);
+    drop((offered, hostile));
     drain(&host);
     assert_eq!(party.statuses(), [RETRY; 2], "now it sleeps");
     host.power_transition(PowerState::On).expect("no process has woken it");
