@@ -19,7 +19,7 @@ use stack::world::{Client, MIB, VIRTUAL, client, host};
 const STATES: [PowerState; 2] = [PowerState::Standby, PowerState::Hibernate];
 
 /// Work that waits for a value that no signal brings, on memory that its process destroys afterwards. The device cannot give way: its
-/// process has offered other memory that the work uses, which may not be discarded before.
+/// process has offered other memory that the work uses, which may not be discarded before. Answers with that memory.
 pub fn hold_the_ring(client: &Client) -> Surface {
     let [offered, target] = [(); 2].map(|()| client.pinned(SurfaceKind::Local, MIB));
     let device = client.gpu.device().handle();

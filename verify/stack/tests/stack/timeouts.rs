@@ -2,6 +2,7 @@
 //! notices (sync §4.4). Virtual time makes all of it exact: on this device a millisecond of compute work is a kilobyte.
 
 mod fault;
+mod going_down;
 mod groups;
 pub mod late_calls;
 mod paging;
