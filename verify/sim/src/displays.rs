@@ -348,7 +348,7 @@ impl World {
         if !is_on {
             player.own(&[VidPnSourceId(source)])?;
         }
-        shared(&self.ledger).displays.mode_of(source, player.picture(primary));
+        shared(&self.ledger).displays.mode_of(player.id, source, player.picture(primary));
         Ok(player.mode(primary)?)
     }
 

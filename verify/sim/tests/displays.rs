@@ -50,6 +50,13 @@ fn no_process_flips_to_a_primary_that_is_away() {
     run_displays(10_000_160_535).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
+/// The kernel refuses a mode to one process while it brings in the primary of another's.
+#[test]
+fn a_refused_mode_is_not_the_one_that_is_pending() {
+    // spec: memory §5.6
+    run_displays(10_000_253_810).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
 /// A process sets a mode while the packet of a flip is over and the kernel has not heard so.
 #[test]
 fn a_mode_ends_flips_on_their_way() {

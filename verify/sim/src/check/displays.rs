@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use device_port::Frame;
 use events::Event;
+use wddm_types::ProcessId;
 
 use crate::check::contract::Broken;
 
@@ -15,6 +16,11 @@ use crate::check::contract::Broken;
 #[derive(Debug, Default)]
 pub struct Displays {
     sources: BTreeMap<u32, Source>,
+    /// The process of each device.
+    owners: BTreeMap<u64, ProcessId>,
+    /// The picture of the last mode that each process wants for a source. One process's mode can be pending while the kernel refuses
+    /// another's.
+    modes: BTreeMap<(ProcessId, u32), u32>,
     /// Flips that are neither shown nor dropped.
     flips: BTreeMap<u64, Flip>,
     /// The process whose flip is queued next, and its picture.
@@ -27,8 +33,6 @@ pub struct Displays {
 #[derive(Debug, Default)]
 struct Source {
     on: bool,
-    /// The picture of the mode that it is to have.
-    mode: u32,
     /// Pictures in the order in which they may be shown, and which of them is the last that was.
     planned: Vec<u32>,
     seen: usize,
@@ -50,9 +54,14 @@ impl Displays {
         self.next = Some((who, picture));
     }
 
-    /// A source is about to have a mode with this picture.
-    pub fn mode_of(&mut self, source: u32, picture: u32) {
-        self.sources.entry(source).or_default().mode = picture;
+    /// A process has one more device.
+    pub fn device_of(&mut self, process: ProcessId, device: u64) {
+        self.owners.insert(device, process);
+    }
+
+    /// A process is about to give a source a mode with this picture.
+    pub fn mode_of(&mut self, process: ProcessId, source: u32, picture: u32) {
+        self.modes.insert((process, source), picture);
     }
 
     /// Whether a display is on.
@@ -79,9 +88,13 @@ impl Displays {
     // spec: sync §4.6, memory §5.6, memory §10.1
     pub fn told(&mut self, event: &Event) -> Result<(), Broken> {
         match *event {
-            Event::DisplayOn { source, .. } => {
+            Event::DisplayOn { source, device, .. } => {
+                let owner =
+                    self.owners.get(&device).ok_or_else(|| format!("display {source} goes on for no device"))?;
+                let picture = self.modes.get(&(*owner, source));
+                let picture = picture.ok_or_else(|| format!("display {source} has a mode that no process wants"))?;
                 let known = self.sources.entry(source).or_default();
-                known.planned.push(known.mode);
+                known.planned.push(*picture);
                 match std::mem::replace(&mut known.on, true) {
                     true => Err(format!("display {source} goes on twice")),
                     false => Ok(()),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ddi::{KmdAllocation, KmdProcess};
 use events::{Event, TraceHash, Tracer};
+use wddm_types::ProcessId;
 
 use crate::check::contract::{Broken, Contract};
 use crate::check::displays::Displays;
@@ -198,6 +199,7 @@ impl Ledger {
                 self.check("frames", fits);
             }
             Event::DeviceCreated { process, device } => {
+                self.displays.device_of(ProcessId(*process), *device);
                 if let Some(kmd) = self.last_device.take() {
                     self.devices.insert(*device, (*process, kmd));
                 }
