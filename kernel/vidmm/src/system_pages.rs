@@ -195,6 +195,16 @@ impl SystemPages {
         self.dummy_page.first * PAGE_BYTES
     }
 
+    /// Finds pages that wait for a work which was not returned.
+    pub fn check_retiring(&self, returned: u64) -> Result<(), String> {
+        match self.retiring.back() {
+            Some((last, runs)) if *last > returned => {
+                Err(format!("{runs:?} wait for work {last}, and {returned} were returned"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Finds a fault, given all pages that are lent, the pages that owners have announced, and how far the ring is.
     pub fn check(&self, lent: &[PageRun], announced: u64, completed: u64) -> Result<(), String> {
         let retiring: u64 = self.retiring.iter().map(|(_, runs)| pages_of(runs)).sum();

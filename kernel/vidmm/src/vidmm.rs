@@ -37,7 +37,7 @@ use crate::device::Devices;
 use crate::foreseen::Foreseen;
 use crate::host_aperture::HostApertures;
 use crate::page_table::{Geometry, table_sources};
-use crate::paging::{Batch, Work, WorkSequence};
+use crate::paging::{Batch, Move, Work, WorkSequence};
 use crate::policy::Policy;
 use crate::pressure::Pressure;
 use crate::segment::{self, MemoryLayout, MemoryTotals, Segment, SegmentError, Segments};
@@ -232,6 +232,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let work = match batch.finish(flush_fresh) {
             Ok(work) => work,
             Err(moves) => {
+                self.no_work_of(&moves);
                 self.works.keep_untold(moves);
                 return None;
             }
@@ -240,5 +241,12 @@ impl<F: Copy + Eq> VidMm<F> {
             return Some(Work { serial: 0, immediate, ..work });
         }
         Some(self.works.hand_out(work))
+    }
+
+    /// These moves need no work: what moved is ready as soon as the ring is past the last work returned. The next work may never come.
+    fn no_work_of(&mut self, moves: &[Move]) {
+        for moved in moves {
+            self.allocations.no_work_behind(moved.allocation, self.works.returned());
+        }
     }
 }

@@ -60,6 +60,13 @@ impl<F> Allocations<F> {
         self.known.get(id)
     }
 
+    /// The last move of an allocation needed no work. Nothing waits for a work beyond `returned`. An id that is stale names nothing.
+    pub fn no_work_behind(&mut self, id: AllocationId, returned: u64) {
+        if let Some(allocation) = self.known.get_mut(id) {
+            allocation.last_work = allocation.last_work.min(returned);
+        }
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (AllocationId, &Allocation<F>)> {
         self.known.iter()

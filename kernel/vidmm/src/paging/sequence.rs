@@ -1,8 +1,12 @@
 //! The sequence of works: the number that each gets as VidMm returns it, how far the ring is, and what was decided between works.
 //!
 //! It owns four numbers and the moves that came to no work; it knows neither content nor devices. What holds between its fields:
-//! `completed <= returned`, because the ring completes only what it was given; `synchronous <= returned + 1`, because the work under
-//! construction may be the last one that buffers wait for; `untold` is in the order of its serials, none beyond `returned + 1`.
+//! `completed <= returned`, because the ring completes only what it was given; `synchronous <= returned` between two calls, and
+//! `returned + 1` at most while a work is under construction; `untold` is in the order of its serials, none beyond `returned + 1`.
+//!
+//! # The law of this boundary
+//! Between two calls, all that waits for a work names one that was returned. The serial of a work under construction stands for nothing until
+//! that work is handed out: where nothing comes of it, the content that took its serial waits for the last work returned instead.
 
 use super::{Batch, Move, Work};
 
@@ -98,7 +102,7 @@ impl WorkSequence {
         let WorkSequence { returned, completed, synchronous, untold } = self;
         let in_order = untold.iter().map(|(before, _)| *before).is_sorted();
         let sound = completed <= returned
-            && *synchronous <= self.next()
+            && synchronous <= returned
             && in_order
             && untold.last().is_none_or(|(before, _)| *before <= self.next());
         let text = || format!("{returned} works, {completed} completed, {synchronous} waited for, untold {untold:?}");

@@ -5,7 +5,7 @@
 //! | rule | what it says |
 //! |---|---|
 //! | frames | every page of a segment, of system memory, of the table reserves has one owner or is free |
-//! | works | the ring has completed no work that was not returned |
+//! | works | the ring has completed no work that was not returned, and nothing waits for such a work |
 //! | lists | counts per device, their sums, holders and owners say the same; a running device has no postponed step |
 //! | budgets | a process's need is the sum over its lists, each allocation once, where it lies |
 //! | figures | segments, processes and budgets tell the same bytes |
@@ -68,6 +68,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
         self.segments.check().map_err(broken("frames"))?;
         self.check_system(lent).map_err(broken("frames"))?;
         self.works.check().map_err(broken("works"))?;
+        self.check_last_works()?;
         self.spaces.check_frames().map_err(broken("frames"))?;
         self.spaces.check_tables().map_err(broken("tables"))?;
         self.check_lists()?;
@@ -83,6 +84,17 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     /// All allocations, each with its owner, if it has one.
     pub fn allocations(&self) -> impl Iterator<Item = (AllocationId, Option<DeviceId>)> {
         self.allocations.iter().map(|(id, allocation)| (id, allocation.owner))
+    }
+
+    fn check_last_works(&self) -> Result<(), BrokenInvariant> {
+        let returned = self.works.returned();
+        for (id, allocation) in self.allocations.iter() {
+            let last = allocation.last_work;
+            ensure(last <= returned, "works", || {
+                format!("{id:?} waits for work {last}, and {returned} were returned")
+            })?;
+        }
+        self.system.check_retiring(returned).map_err(broken("works"))
     }
 
     /// The pages that content has in a segment.

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use d3dkmt::{Fence, NativeFenceRequest};
+use d3dkmt::{DestroyFlags, EvictFlags, Fence, MakeResidentFlags, NativeFenceRequest};
 use dxgk_host::{AccountId, Admission, Host, Pending, ProcessLink, Quota};
 use kmt_calls::{
-    AllocationCall, AllocationRequest, Call, CreatedAllocations, DeviceCall, Refusal, Reply, ResourceRequest,
-    SectionCall,
+    AllocationCall, AllocationRequest, AllocationTarget, Call, CreatedAllocations, DeviceCall, Refusal, Reply,
+    ResourceRequest, SectionCall,
 };
 use kmt_link::Link;
 use softgpu_spec::private_data;
 use softgpu_umd::{Commands, Gpu, GpuWait, Stream, StreamConfig, Surface, SurfaceKind};
-use wddm_types::{Blame, NodeId, NtStatus};
+use wddm_types::{Blame, NodeId, NtStatus, RawHandle};
 
 use stack::world::{Client, MIB, VIRTUAL, host};
 
@@ -139,6 +139,26 @@ fn a_creation_waits_for_the_destructions_that_give_it_back() {
     one_allocation(answer(&host, pending));
     host.check_invariants().expect("in order");
     drop(rest);
+}
+
+/// Content in system memory that no table shows comes and goes without paging work. Its pages wait for no later work either: on a quiet
+/// adapter none comes.
+#[test]
+fn a_creation_gets_the_pages_of_content_that_left_without_paging_work() {
+    // spec: memory §6.2
+    let host = host(VIRTUAL, 8 * MIB);
+    let held = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let device = held.client.gpu.device();
+    let unmapped = one_allocation(Some(held.created(4 * MIB))).allocations[0].handle;
+    let queue = held.client.gpu.paging();
+    queue.make_resident(vec![unmapped], MakeResidentFlags::empty()).expect("system memory has room");
+    device.evict(vec![unmapped], EvictFlags::empty()).expect("it is on the list");
+    while host.step() {}
+    let free = held.free_bytes();
+    let target = AllocationTarget { resource: RawHandle(0), allocations: vec![unmapped] };
+    let destroyed = AllocationCall::DestroyAllocation { device: device.handle(), target, flags: DestroyFlags::empty() };
+    held.begin(Call::Allocation(destroyed)).expect("it answers at once").expect("it goes");
+    one_allocation(Some(held.created(free + 4 * MIB)));
 }
 
 #[test]

@@ -223,7 +223,7 @@ impl<F: Copy + Eq> VidMm<F> {
             self.devices.disown(owner, allocation);
         }
         let work = self.finish(batch, false);
-        let last = work.as_ref().map_or(gone.last_work, |work| work.serial);
+        let last = work.as_ref().map_or(gone.last_work.min(self.works.returned()), |work| work.serial);
         if gone.returns {
             self.system.announced_gone(&gone.backing);
         }

@@ -141,6 +141,24 @@ fn backing_pages_of_the_dead_wait_for_the_ring() {
     assert_eq!(mm.free_system_pages(), free);
 }
 
+/// No work comes of content that enters system memory, or leaves it, where no table shows the content: nothing may wait for the next work,
+/// which may never come.
+#[test]
+fn a_move_without_a_work_is_no_reason_to_wait() {
+    // spec: memory §6.2
+    let (mut mm, _, device) = with_device(64);
+    let free = mm.free_system_pages();
+    let [entered, left] = [(); 2].map(|()| create(&mut mm, device, 4, &[APERTURE]));
+    assert!(mm.make_resident(device, &[entered, left]).expect("room").is_none(), "there is nothing to do in the ring");
+    assert!(mm.evict(device, &[left], EvictFlags::default(), &[]).expect("counted").is_none());
+    assert_eq!((mm.whereabouts(entered).serial, mm.whereabouts(left).serial), (0, 0));
+    for allocation in [entered, left] {
+        assert!(mm.destroy_allocation(allocation, &[]).is_none());
+    }
+    assert_eq!(mm.free_system_pages(), free);
+    mm.check_invariants(&[]).expect("it holds");
+}
+
 #[test]
 fn kernel_pages_pass_through_the_aperture() {
     // spec: memory §1.11, §3.4 operations 5 and 6

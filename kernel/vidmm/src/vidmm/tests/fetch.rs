@@ -34,8 +34,9 @@ fn ahead_at(mm: &mut Mm, wanted: Wanted, value: u64) -> (u64, Option<Work<u8>>) 
     let is_over = |point: &FencePoint<u8>| point.value <= value;
     let mut ahead = Ahead::new(VRAM, mm.works.begin(), &is_over);
     let done = mm.do_ahead(wanted, 1000, &mut ahead);
+    let work = mm.finish(ahead.batch, false);
     mm.check_invariants(&[]).expect("what always holds");
-    (done, mm.finish(ahead.batch, false))
+    (done, work)
 }
 
 fn moved(work: Option<Work<u8>>) -> Vec<Moved> {
