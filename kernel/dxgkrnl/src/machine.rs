@@ -270,6 +270,11 @@ impl Machine {
         self.after_turn(cx);
     }
 
+    /// In so many nanoseconds the kernel finds work that hangs, on whatever adapter; `None`: it looks for none.
+    pub fn finds_hangs_within_ns(&self) -> Option<u64> {
+        self.adapters.iter().filter_map(Adapter::finds_hangs_within_ns).max()
+    }
+
     /// Works that adapters have not carried out, on the one that has most.
     fn outstanding(&self) -> u64 {
         self.adapters.iter().map(Adapter::outstanding_works).max().unwrap_or(0)

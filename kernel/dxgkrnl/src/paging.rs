@@ -173,6 +173,7 @@ impl PagingRing {
     pub fn abandon(&mut self) {
         self.building.clear();
         self.held.clear();
+        self.entry_works.clear();
         self.ready.clear();
     }
 

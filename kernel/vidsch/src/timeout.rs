@@ -192,6 +192,12 @@ impl<R: Copy + Ord, Q: Copy + Ord, C: Copy> Timeouts<R, Q, C> {
         self.look_ns
     }
 
+    /// In so many nanoseconds from now the kernel finds work that hangs: a delay without progress, a delay in which that work may leave, and
+    /// the looks that round both up. `None`: no look is due.
+    pub fn finds_within_ns(&self) -> Option<u64> {
+        self.delay_ns.filter(|_| self.look_ns.is_some()).map(|delay_ns| delay_ns.saturating_mul(3))
+    }
+
     /// Whether it is time to look: the caller hears the driver's interrupts before.
     pub fn is_due(&self, now_ns: u64) -> bool {
         self.look_ns.is_some_and(|at| now_ns >= at)

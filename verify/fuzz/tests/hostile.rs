@@ -61,3 +61,11 @@ fn segments_of_what_is_locked_change_what_is_counted() {
     // spec: memory §2.8, memory §6.3
     fuzz::run(413_000_012, 600).unwrap_or_else(|failure| panic!("{failure}"));
 }
+
+/// Work that would take centuries holds an engine, and another device's turn is looked for every 20 ms: the kernel still asks the work to
+/// leave before virtual time stands still.
+#[test]
+fn time_does_not_stand_still_while_the_kernel_looks_for_work_that_hangs() {
+    // spec: sync §4.4
+    fuzz::run_world(36_079_500_009).unwrap_or_else(|failure| panic!("{failure}"));
+}

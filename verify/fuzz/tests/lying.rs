@@ -63,3 +63,9 @@ fn who_lies_in_private_calls_is_contained() {
     }
     assert!(calls[0] > 50 && calls[1] > 50 && told > 4, "{calls:?} private calls answered and refused, {told} lies");
 }
+
+/// The driver stops its adapter while a queued work is to write entries of the paging process: the ring forgets that with its works.
+#[test]
+fn an_adapter_that_stops_writes_no_entries_of_its_own() {
+    fuzz::run_lies(36_104_400_005, 1).unwrap_or_else(|failure| panic!("{failure}"));
+}

@@ -15,7 +15,7 @@ use crate::config::Mode;
 use crate::host::state::HostState;
 use crate::line::Line;
 
-/// Timers in a row without effect after which virtual time stands still.
+/// Timers in a row without effect after which virtual time stands still, unless the kernel still looks for work that hangs.
 const IDLE_TIMERS_MAX: u32 = 500;
 /// The same for events of displays: some minutes of blanks.
 const IDLE_BLANKS_MAX: u32 = 50_000;
@@ -45,10 +45,16 @@ impl Host {
         if self.dispatch(state) {
             return true;
         }
-        // The kernel's timer and displays can go on for ever: after so many turns without an engine's step, virtual time stands still.
-        let (mut timers, mut blanks) = (0, 0);
-        while timers < IDLE_TIMERS_MAX && blanks < IDLE_BLANKS_MAX {
-            let Some((next, what)) = self.next_event(state) else { return false };
+        // The kernel's timer and displays can go on for ever: after so many turns without an engine's step, virtual time stands still. A
+        // reset of an engine leads to such a step, so the kernel has the time to find the work that hangs.
+        let (mut timers, mut blanks, began_ns) = (0, 0, state.clock.now_ns());
+        while let Some((next, what)) = self.next_event(state) {
+            let patience_ns = state.machine.finds_hangs_within_ns().unwrap_or(0);
+            let looks_on = state.clock.now_ns() < began_ns.saturating_add(patience_ns);
+            let is_over = timers >= IDLE_TIMERS_MAX && !looks_on || blanks >= IDLE_BLANKS_MAX;
+            if is_over && what != Next::Engine {
+                return false;
+            }
             let told = state.answers.len() + state.notifications.values().map(VecDeque::len).sum::<usize>();
             self.happen(state, next, what);
             let now_told = state.answers.len() + state.notifications.values().map(VecDeque::len).sum::<usize>();

@@ -79,6 +79,11 @@ impl Adapter {
         self.life.keeps_time() && self.vidsch.timeouts.is_due(cx.now_ns)
     }
 
+    /// In so many nanoseconds the kernel finds work that hangs here; `None`: it looks for none.
+    pub fn finds_hangs_within_ns(&self) -> Option<u64> {
+        self.vidsch.timeouts.finds_within_ns().filter(|_| self.life.keeps_time())
+    }
+
     /// Looks, if it is time.
     pub(super) fn look_for_hangs(&mut self, cx: &mut Cx<'_>) {
         if !self.life.keeps_time() {
