@@ -266,6 +266,10 @@ impl Adapter {
         self.life.stop(reason);
         self.due.waits_ended(self.sync.end_all_waits());
         self.due.forget_refusals();
+        // The fences of these uses may come no more. What the hardware may still use stays until its device ends.
+        for token in self.memory.allocations.take_answers() {
+            cx.effects.push(Effect::Answer { token, result: Err(self.life.refusal()) });
+        }
         self.release_mappings(cx);
         self.memory.ring.abandon();
     }

@@ -59,6 +59,12 @@ impl DyingGroups {
         debug_assert_eq!(self.of_devices.len(), self.groups.len(), "each group is of one device");
     }
 
+    /// The calls that wait for groups wait no more; the groups stay.
+    #[must_use = "the calls are answered"]
+    pub fn take_answers(&mut self) -> Vec<Token> {
+        self.groups.values_mut().filter_map(|dying| dying.answer.take()).collect()
+    }
+
     /// Takes one out.
     pub fn take(&mut self, number: DestructionNumber) -> Dying {
         let dying = self.groups.remove(&number).expect("a group is buried once");

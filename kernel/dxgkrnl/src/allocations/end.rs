@@ -118,6 +118,12 @@ impl Allocations {
         self.dying.over(is_past)
     }
 
+    /// The calls that wait for destructions wait no more; the destructions stay.
+    #[must_use = "the calls are answered"]
+    pub fn take_answers(&mut self) -> Vec<Token> {
+        self.dying.take_answers()
+    }
+
     /// Takes a destruction out that waits no more.
     pub fn take(&mut self, number: DestructionNumber) -> Dying {
         self.dying.take(number)

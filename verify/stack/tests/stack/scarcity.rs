@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use d3dkmt::{DestroyFlags, EvictFlags, Fence, MakeResidentFlags, NativeFenceRequest};
-use dxgk_host::{AccountId, Admission, Host, Pending, ProcessLink, Quota};
+use dxgk_host::{AccountId, Admission, Host, Pending, ProcessLink, Quota, RecoveryPolicy};
 use kmt_calls::{
     AllocationCall, AllocationRequest, AllocationTarget, Call, CreatedAllocations, DeviceCall, Refusal, Reply,
     ResourceRequest, SectionCall,
@@ -13,6 +13,7 @@ use softgpu_spec::private_data;
 use softgpu_umd::{Commands, Gpu, GpuWait, Stream, StreamConfig, Surface, SurfaceKind};
 use wddm_types::{Blame, NodeId, NtStatus, RawHandle};
 
+use crate::resets::{Breakage, Worker, break_hardware};
 use stack::world::{Client, MIB, VIRTUAL, host};
 
 /// A process with work that stands behind a fence.
@@ -357,4 +358,32 @@ fn a_creation_is_refused_where_virtual_time_ends_no_destruction_any_more() {
     // The refused call is over: it takes nothing when memory comes back.
     let again = held.created(wanted);
     one_allocation(Some(again));
+}
+
+/// A destruction waits for work that may never end. The adapter stops: its caller waits no more, and what that work may use stays.
+#[test]
+fn a_destruction_that_waits_is_answered_by_an_adapter_that_stops() {
+    // spec: memory §6.2, memory §8.4, memory §8.6
+    let breakage = Breakage::default();
+    *breakage.refusal.lock().unwrap() = Some("reset it may not");
+    let (host, _) =
+        breakage.host("discrete-4k", VIRTUAL, RecoveryPolicy { delay_ns: None, ..RecoveryPolicy::default() });
+    let mut held = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let surface = held.surface(MIB);
+    let target = AllocationTarget { resource: RawHandle(0), allocations: vec![surface.allocation().handle()] };
+    let (device, flags) = (held.client.gpu.device().handle(), DestroyFlags::SYNCHRONOUS_DESTROY);
+    held.client.gpu.pin(&surface).expect("room for it");
+    let mut commands = Commands::new();
+    commands.touch(surface.va(), 4096, true);
+    let waits = [GpuWait { fence: (&held.gate).into(), value: 1 }];
+    held.client.stream.submit(&held.client.gpu, &waits, &commands).expect("a submission");
+    let destroyed = AllocationCall::DestroyAllocation { device, target, flags };
+    let pending = held.begin(Call::Allocation(destroyed)).expect_err("the surface is in use");
+    let mut worker = Worker::new(&host);
+    break_hardware(&breakage, &mut worker);
+    assert!(host.stopped().is_some());
+    let refused = answer(&host, pending).expect("it is answered").expect_err("the adapter has stopped");
+    assert_eq!(refused.status, NtStatus::DEVICE_REMOVED);
+    host.check_invariants().expect("in order");
+    std::mem::forget(surface);
 }
