@@ -69,3 +69,10 @@ fn time_does_not_stand_still_while_the_kernel_looks_for_work_that_hangs() {
     // spec: sync §4.4
     fuzz::run_world(36_079_500_009).unwrap_or_else(|failure| panic!("{failure}"));
 }
+
+/// A device has offered content that its queued work uses, and others wait for other content of that work: the device gives way.
+#[test]
+fn offered_content_in_use_holds_no_bystander() {
+    // spec: memory §5.9, memory §10.1
+    fuzz::run_world(36_114_200_009).unwrap_or_else(|failure| panic!("{failure}"));
+}

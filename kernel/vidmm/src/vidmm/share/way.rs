@@ -46,8 +46,8 @@ impl<F: Copy + Eq> VidMm<F> {
         used: &[(u64, &UsedContent<F>)],
     ) -> bool {
         let uses = self.uses_of(&is_of, used);
-        let offered = uses.keys().any(|id| self.allocations[*id].is_offered());
-        if offered || used.iter().any(|(_, used)| used.ends_first) {
+        let discarded = uses.keys().any(|id| self.allocations[*id].offer().is_some_and(|offer| offer.discarded));
+        if discarded || used.iter().any(|(_, used)| used.ends_first) {
             return false;
         }
         let Some((withheld, splits)) = self.to_withhold(device, &uses) else { return false };
@@ -65,7 +65,11 @@ impl<F: Copy + Eq> VidMm<F> {
             if !splits {
                 merge_points(&mut uses.early, &std::mem::take(&mut uses.late));
             }
+            let offered_behind = self.offer_counts_later(id).then(|| uses.early.clone());
             self.count_behind(device, id, uses);
+            if let Some(last_use) = offered_behind {
+                self.devices.postpone(device, Postponed::Offer { id, last_use });
+            }
         }
         for id in self.list_of(device) {
             self.rerank(id);
@@ -126,6 +130,17 @@ impl<F: Copy + Eq> VidMm<F> {
         };
         let coming = listed.iter().copied().filter(|id| self.is_coming(*id)).collect();
         [(BTreeSet::new(), false), (coming, true)].into_iter().find(fits)
+    }
+
+    /// An offer that counts does not from now on: its content is kept for the queued work that uses it. Whether there was one.
+    // spec: memory §5.9
+    fn offer_counts_later(&mut self, id: AllocationId) -> bool {
+        let Some(offer) = self.allocations[id].offer() else { return false };
+        self.allocations.take_offer_back(id);
+        self.allocations.let_offer_wait(id, offer);
+        let group = self.group_of_placement(id);
+        self.charge(id, group);
+        true
     }
 
     /// A suspended device lists content until its early uses are over, and withholds it until the late ones are. Content that its owner has

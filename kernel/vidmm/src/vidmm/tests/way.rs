@@ -9,6 +9,7 @@ use crate::{
 };
 
 mod destroyed;
+mod offered;
 
 const NOW: EvictFlags = EvictFlags { only_if_necessary: false, not_written_to: false };
 
