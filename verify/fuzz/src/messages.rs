@@ -48,8 +48,10 @@ const GONE_WITHIN: Duration = Duration::from_secs(60);
 const SETTLED: Duration = Duration::from_millis(200);
 /// Of so many messages some lock video memory.
 const LENT_FROM: u64 = 1000;
+/// So many times more are sent before the fuzzer says that none did.
+const MORE_MAX: u64 = 20;
 
-/// Sends so many.
+/// Sends so many, and more until video memory has been lent to an attacker.
 ///
 /// # Errors
 /// The rule that did not hold.
@@ -72,7 +74,10 @@ pub fn run_messages(seed: u64, count: u64) -> Result<Messages, String> {
     let files = settled_files();
     let mut attacker = Attacker::new(seed, path, host.luid());
     let mut report = Messages::default();
-    while report.sent < count {
+    let lends = StoresWait::here() == StoresWait::InTheOperatingSystem && count >= LENT_FROM;
+    // On a busy machine spies give up more of their waiting calls, and lose their connections: then it takes more messages.
+    let messages_max = if lends { count.saturating_mul(MORE_MAX) } else { count };
+    while report.sent < count || report.lent[0] == 0 && report.sent < messages_max {
         attacker.message(&mut report)?;
         report.sent += 1;
         if report.sent.is_multiple_of(1000) {
@@ -91,7 +96,7 @@ pub fn run_messages(seed: u64, count: u64) -> Result<Messages, String> {
     honest.behave()?;
     honest.rest()?;
     report.lent[1] = honest.lent;
-    if StoresWait::here() == StoresWait::InTheOperatingSystem && count >= LENT_FROM && report.lent.contains(&0) {
+    if lends && report.lent.contains(&0) {
         return Err(format!("video memory is not lent: {report}"));
     }
     host.check_invariants().map_err(|broken| broken.to_string())?;
