@@ -167,6 +167,8 @@ pub(crate) struct Allocation<F> {
     pub last_work: u64,
     /// Serial of the last work of a MakeResident that brings content of it, or that stood before one of a suspended device.
     pub comes_with: u64,
+    /// The same of the first such work that was not done when the next one came.
+    pub came_first_with: u64,
     /// What the planner was told of it.
     pub told: Seldom<Told>,
 }
@@ -224,6 +226,7 @@ impl<F> Allocation<F> {
             displayed: Seldom::default(),
             last_work: 0,
             comes_with: 0,
+            came_first_with: 0,
             told: Seldom::default(),
         }
     }
@@ -231,6 +234,19 @@ impl<F> Allocation<F> {
     /// The offer that counts, if one does.
     pub fn offer(&self) -> Option<Offer> {
         self.offers.counts
+    }
+
+    /// A MakeResident brings content with this work; the ring is past `completed`.
+    pub fn comes(&mut self, serial: u64, completed: u64) {
+        if self.came_first_with <= completed {
+            self.came_first_with = serial;
+        }
+        self.comes_with = serial;
+        debug_assert!(
+            self.came_first_with <= serial,
+            "content comes first with {}, then with {serial}",
+            self.came_first_with
+        );
     }
 
     /// The offer that waits for its device's turn.

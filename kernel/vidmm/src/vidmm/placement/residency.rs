@@ -123,7 +123,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.begin(&mut plan, device, &mut batch);
         self.carry_out(plan, Cause::MakeResident, &mut batch);
         for id in coming {
-            self.allocations[id].comes_with = batch.serial;
+            self.allocations[id].comes(batch.serial, self.works.completed());
         }
         let missing = list.iter().find(|id| !waits && !self.is_resident(**id));
         debug_assert!(missing.is_none(), "{missing:?} was brought in for {device:?}, and is not all there");
@@ -135,7 +135,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let last = self.works.returned() + u64::from(!self.is_suspended(device));
         let new = list.iter().copied().filter(|id| !self.devices[device].lists(*id) && !self.is_resident(*id));
         for id in new.collect::<Vec<_>>() {
-            self.allocations[id].comes_with = last;
+            self.allocations[id].comes(last, self.works.completed());
         }
     }
 

@@ -306,7 +306,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.begin(&mut plan, device, &mut batch);
         self.carry_out(plan, Cause::MakeResident, &mut batch);
         for id in coming {
-            self.allocations[id].comes_with = batch.serial;
+            self.allocations[id].comes(batch.serial, self.works.completed());
         }
         let work = cleared.into_iter().chain(self.finish(batch, false)).collect();
         let cut = uses.get(next).map(|first| Cut { next, offset: first.split_offset, bound });

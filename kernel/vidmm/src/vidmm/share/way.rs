@@ -24,8 +24,9 @@ use crate::vidmm::placement::victim::copy_out;
 struct Uses<F> {
     /// No list of the device names the content for these any more.
     early: Vec<FencePoint<F>>,
-    /// The process has evicted again what a MakeResident has not brought yet: the work behind these uses stands behind the paging fence.
-    late: Vec<FencePoint<F>>,
+    /// The process has evicted again what a MakeResident has not brought yet: the work behind these uses stands behind the paging fence. By the
+    /// serial of the work that brings the content for them.
+    late: BTreeMap<u64, Vec<FencePoint<F>>>,
 }
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -63,7 +64,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         for (id, mut uses) in uses {
             if !splits {
-                merge_points(&mut uses.early, &std::mem::take(&mut uses.late));
+                std::mem::take(&mut uses.late).values().for_each(|late| merge_points(&mut uses.early, late));
             }
             let offered_behind = self.offer_counts_later(id).then(|| uses.early.clone());
             self.count_behind(device, id, uses);
@@ -94,9 +95,10 @@ impl<F: Copy + Eq> VidMm<F> {
             if points.is_empty() {
                 continue;
             }
-            let uses = uses.entry(id).or_insert(Uses { early: Vec::new(), late: Vec::new() });
-            let late = self.is_coming(id) && serial > known.comes_with;
-            merge_points(if late { &mut uses.late } else { &mut uses.early }, &points);
+            let uses = uses.entry(id).or_insert(Uses { early: Vec::new(), late: BTreeMap::new() });
+            let late = self.is_coming(id) && serial > known.came_first_with;
+            let comes_with = if serial > known.comes_with { known.comes_with } else { known.came_first_with };
+            merge_points(if late { uses.late.entry(comes_with).or_default() } else { &mut uses.early }, &points);
         }
         uses
     }
@@ -156,9 +158,10 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let dies_early = doomed.is_some() && late.is_empty();
         self.end_behind(device, id, early, dies_early);
-        if !late.is_empty() {
-            self.devices.withhold_once(device, id, self.allocations[id].comes_with);
-            self.end_behind(device, id, late, doomed.is_some());
+        let last = late.keys().last().copied();
+        for (comes_with, points) in late {
+            self.devices.withhold_once(device, id, comes_with);
+            self.end_behind(device, id, points, doomed.is_some() && Some(comes_with) == last);
         }
         self.rerank(id);
         if !self.is_resident(id) {

@@ -8,6 +8,7 @@ use crate::{
     OfferPriority, Operation, PortionError, Use, UsedContent, Work,
 };
 
+mod again;
 mod destroyed;
 mod offered;
 
