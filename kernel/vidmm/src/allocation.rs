@@ -242,11 +242,6 @@ impl<F> Allocation<F> {
             self.came_first_with = serial;
         }
         self.comes_with = serial;
-        debug_assert!(
-            self.came_first_with <= serial,
-            "content comes first with {}, then with {serial}",
-            self.came_first_with
-        );
     }
 
     /// The offer that waits for its device's turn.
