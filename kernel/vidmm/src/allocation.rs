@@ -167,7 +167,7 @@ pub(crate) struct Allocation<F> {
     pub last_work: u64,
     /// Serial of the last work of a MakeResident that brings content of it, or that stood before one of a suspended device.
     pub comes_with: u64,
-    /// The same of the first such work that was not done when the next one came.
+    /// Serial of the first of these works: the ring was past none of them when the next one came.
     pub came_first_with: u64,
     /// What the planner was told of it.
     pub told: Seldom<Told>,

@@ -122,12 +122,19 @@ impl<F: Copy + Eq> VidMm<F> {
         let coming: Vec<AllocationId> = list.iter().copied().filter(|id| !self.is_resident(*id)).collect();
         self.begin(&mut plan, device, &mut batch);
         self.carry_out(plan, Cause::MakeResident, &mut batch);
-        for id in coming {
-            self.allocations[id].comes(batch.serial, self.works.completed());
-        }
         let missing = list.iter().find(|id| !waits && !self.is_resident(**id));
         debug_assert!(missing.is_none(), "{missing:?} was brought in for {device:?}, and is not all there");
-        Ok(self.finish(batch, false))
+        let work = self.finish(batch, false);
+        self.come_with(work.as_ref(), coming);
+        Ok(work)
+    }
+
+    /// Content comes with this work. Content that needs none is there at once.
+    pub(crate) fn come_with(&mut self, work: Option<&Work<F>>, coming: Vec<AllocationId>) {
+        let Some(work) = work else { return };
+        for id in coming {
+            self.allocations[id].comes(work.serial, self.works.completed());
+        }
     }
 
     /// Content comes with a turn of its device: behind the works that are decided, and behind the one that suspends the device.

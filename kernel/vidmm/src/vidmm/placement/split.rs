@@ -305,10 +305,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let coming: Vec<AllocationId> = needs.iter().copied().filter(|id| !self.is_resident(*id)).collect();
         self.begin(&mut plan, device, &mut batch);
         self.carry_out(plan, Cause::MakeResident, &mut batch);
-        for id in coming {
-            self.allocations[id].comes(batch.serial, self.works.completed());
-        }
-        let work = cleared.into_iter().chain(self.finish(batch, false)).collect();
+        let came = self.finish(batch, false);
+        self.come_with(came.as_ref(), coming);
+        let work = cleared.into_iter().chain(came).collect();
         let cut = uses.get(next).map(|first| Cut { next, offset: first.split_offset, bound });
         Portion { uses: from.next..next, needs, work, cut }
     }

@@ -48,6 +48,18 @@ fn comes_back(mm: &mut Mm, device: DeviceId, id: AllocationId) -> Vec<(MoveKind,
     moves.map(|step| (step.kind, step.bytes / PAGE_BYTES)).collect()
 }
 
+/// A device has one turn after the other; each ends with the uses up to a value, and this content is there until then.
+fn takes_turns(mm: &mut Mm, device: DeviceId, turns: &[(u64, AllocationId)]) {
+    for &(value, here) in turns {
+        assert_eq!(mm.next_to_resume(u64::MAX / 2), NextResume::Resume(device), "until {value}");
+        drop(mm.resume(device).expect("there is room"));
+        assert!(mm.is_resident(here), "{here:?} until {value}");
+        mm.settle_postponed(device, |point| point.value <= value);
+        drop(mm.list_withheld(device));
+        mm.check_invariants(&[]).expect("all rules hold");
+    }
+}
+
 #[test]
 fn a_device_gives_way_and_has_its_content_back_with_its_turn() {
     // spec: memory §8.6, memory §10.1
@@ -79,14 +91,7 @@ fn content_that_is_made_resident_again_comes_behind_what_took_its_room() {
     let uses: Vec<_> = [&first, &second].into_iter().flat_map(uses_of).collect();
     assert!(mm.give_way(device, of(2), &uses), "68 pages of 64 in three turns");
     mm.check_invariants(&[]).expect("all rules hold");
-    for (value, here) in [(3, again), (5, now), (7, again)] {
-        assert_eq!(mm.next_to_resume(u64::MAX / 2), NextResume::Resume(device), "until {value}");
-        drop(mm.resume(device).expect("there is room"));
-        assert!(mm.is_resident(here), "{here:?} until {value}");
-        mm.settle_postponed(device, |point| point.value <= value);
-        drop(mm.list_withheld(device));
-        mm.check_invariants(&[]).expect("all rules hold");
-    }
+    takes_turns(&mut mm, device, &[(3, again), (5, now), (7, again)]);
     assert_eq!((mm.withholds(device), mm.count(device, again)), (false, 1));
 }
 

@@ -19,13 +19,18 @@ fn content_that_comes_twice_is_needed_from_the_first_time_on() {
     let uses: Vec<_> = works.iter().flat_map(uses_of).collect();
     assert!(mm.give_way(device, of(2), &uses), "40 pages of 64 in each turn");
     mm.check_invariants(&[]).expect("all rules hold");
-    for (value, here) in [(3, there), (5, again), (7, between), (9, again)] {
-        assert_eq!(mm.next_to_resume(u64::MAX / 2), NextResume::Resume(device), "until {value}");
-        drop(mm.resume(device).expect("there is room"));
-        assert!(mm.is_resident(here), "{here:?} until {value}");
-        mm.settle_postponed(device, |point| point.value <= value);
-        drop(mm.list_withheld(device));
-        mm.check_invariants(&[]).expect("all rules hold");
-    }
+    takes_turns(&mut mm, device, &[(3, there), (5, again), (7, between), (9, again)]);
     assert_eq!((mm.withholds(device), mm.count(device, again)), (false, 1));
+}
+
+/// A MakeResident that needs no work has answered: its content is there, and the device withholds none of it.
+#[test]
+fn content_that_needs_no_work_is_not_withheld() {
+    // spec: memory §5.2, memory §8.6
+    let (mut mm, device, [_, now], work) = replaced();
+    let there = create(&mut mm, device, 4, &[APERTURE]);
+    assert!(mm.make_resident(device, &[there]).expect("room").is_none());
+    assert!(mm.give_way(device, of(2), &uses_of(&work)));
+    assert_eq!((mm.withheld_place(device, now).is_some(), mm.withheld_place(device, there)), (true, None));
+    mm.check_invariants(&[]).expect("all rules hold");
 }
