@@ -37,6 +37,23 @@ impl<F: Copy + Eq> VidMm<F> {
         self.devices.withholding().collect()
     }
 
+    /// Content comes with this work. Content that needs none is there at once.
+    pub(crate) fn come_with(&mut self, work: Option<&Work<F>>, coming: Vec<AllocationId>) {
+        let Some(work) = work else { return };
+        for id in coming {
+            self.allocations[id].comes(work.serial, self.works.completed());
+        }
+    }
+
+    /// Content comes with a turn of its device: behind the works that are decided, and behind the one that suspends the device.
+    pub(crate) fn comes_with_turn(&mut self, device: DeviceId, list: &[AllocationId]) {
+        let last = self.works.returned() + u64::from(!self.is_suspended(device));
+        let new = list.iter().copied().filter(|id| !self.devices[device].lists(*id) && !self.is_resident(*id));
+        for id in new.collect::<Vec<_>>() {
+            self.allocations[id].comes(last, self.works.completed());
+        }
+    }
+
     /// A device's list, if it names an allocation, does so no more until there is room beside what its work uses.
     pub(crate) fn withhold(&mut self, device: DeviceId, id: AllocationId) {
         if !self.devices[device].lists(id) {
