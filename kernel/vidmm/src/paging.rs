@@ -10,7 +10,7 @@ mod unqueued;
 use ddi::KmdAllocation;
 use wddm_types::{CpuRun, FencePoint, PageRun, SegmentId};
 
-use crate::extent::Extent;
+use crate::extent::{Extent, PageSet};
 use crate::operation::HeldRange;
 use crate::operation::WindowPages;
 pub(crate) use crate::operation::{Direction, Operation};
@@ -105,13 +105,37 @@ pub struct UsedContent<F> {
     pub allocation: AllocationId,
     /// The uses end here; empty: an earlier work that takes other pages of the allocation waits for them.
     pub until: Vec<FencePoint<F>>,
-    /// The pages whose content the work drops, in their frames of a memory segment: only the use needs it, for its owner has destroyed it.
+    /// The pages whose content the work drops, in their frames of a memory segment: only the use needs it, for its owner has destroyed or
+    /// offered it.
     pub(crate) dropped: Vec<(SegmentId, Extent)>,
+    /// The state of offered content before the work discards it.
+    pub(crate) discarded: Option<DiscardedContent>,
     /// The work needs the content as the use leaves it, such as for a lock: the use ends first, however long it takes.
     pub ends_first: bool,
 }
 
+/// The state of offered content before a work discards it: a device that gives way has the content back (memory §8.6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DiscardedContent {
+    /// The time of the offer.
+    pub offered_at: u64,
+    /// The pages that the backing store had.
+    pub valid: PageSet,
+    /// Whether these were in the form that the CPU sees.
+    pub backing_linear: bool,
+}
+
 impl<F> UsedContent<F> {
+    /// Content that a work moves elsewhere, or takes off the GPU.
+    pub(crate) fn moved(allocation: AllocationId, until: Vec<FencePoint<F>>) -> Self {
+        Self { allocation, until, dropped: Vec::new(), discarded: None, ends_first: false }
+    }
+
+    /// Content that a work copies as the use leaves it.
+    pub(crate) fn copied(allocation: AllocationId, until: Vec<FencePoint<F>>) -> Self {
+        Self { ends_first: true, ..Self::moved(allocation, until) }
+    }
+
     /// Whether the work drops content that the use needs.
     pub fn drops_content(&self) -> bool {
         !self.dropped.is_empty()

@@ -267,9 +267,9 @@ impl Adapter {
         let is_of = |point: &FencePoint<FenceId>| {
             reached.iter().any(|reached| reached.fence == point.fence && reached.value < point.value)
         };
-        let used = self.memory.ring.used_content().filter(|(_, used)| used.until.iter().any(is_of));
-        let used: Vec<(u64, &UsedContent<FenceId>)> = used.collect();
-        let saved: BTreeSet<AllocationId> = used.iter().map(|(_, used)| used.allocation).collect();
+        let used: Vec<(u64, &UsedContent<FenceId>)> = self.memory.ring.used_content().collect();
+        let of_device = used.iter().filter(|(_, used)| used.until.iter().any(is_of));
+        let saved: BTreeSet<AllocationId> = of_device.map(|(_, used)| used.allocation).collect();
         let owner = self.owners.vidmm_of(device);
         if !self.vidmm.give_way(owner, is_of, &used) {
             return false;

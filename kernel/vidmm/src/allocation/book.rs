@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
 
 use super::aside::Asides;
-use super::{Allocation, Offer, OfferPriority};
+use super::{Allocation, Offer, OfferPriority, Placement};
 use crate::slab::{AllocationId, Slab};
 
 /// The allocations of one adapter.
@@ -112,6 +112,18 @@ impl<F> Allocations<F> {
         self.known[id].offers.clear();
         let known = self.decommittable.remove(&(offer.priority, offer.time, id));
         debug_assert_eq!(known, offer.allow_decommit, "{id:?} is taken back, and was offered as {offer:?}");
+    }
+
+    /// Offered content that a work is to discard is kept after all, if the offer of this time still stands. Answers whether it does.
+    pub fn keep_offered(&mut self, id: AllocationId, offered_at: u64) -> bool {
+        let Some(allocation) = self.known.get_mut(id) else { return false };
+        let stands = |offer: &Offer| offer.discarded && offer.time == offered_at;
+        let stands = allocation.offer().is_some_and(|offer| stands(&offer));
+        if stands {
+            debug_assert!(matches!(allocation.placement, Placement::None), "{id:?} is discarded, and lies somewhere");
+            allocation.offers.counts.iter_mut().for_each(|offer| offer.discarded = false);
+        }
+        stands
     }
 
     /// Offered content whose backing store may go, what goes first first.

@@ -4,54 +4,31 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use d3dkmt::OfferFlags;
 use ddi::{PowerState, SegmentFlags};
-use dxgk_host::{Host, HostConfig, Profile};
+use dxgk_host::{Host, HostConfig, Profile, RecoveryPolicy};
 use events::{Event, Tracer};
-use kmt_calls::{Call, DeviceCall, QueueCall, QueueFlags, Reply, SyncCall};
+use kmt_calls::{Call, DeviceCall, QueueCall, QueueFlags, Reply};
 use kmt_link::Link;
 use softgpu_umd::{Surface, SurfaceKind, pattern};
 use wddm_types::{NodeId, NtStatus};
 
 use crate::stubborn::{Whims, host_with, wrapped};
+use crate::timeouts;
 use stack::world::{Client, MIB, VIRTUAL, client, host};
 
 const STATES: [PowerState; 2] = [PowerState::Standby, PowerState::Hibernate];
 
-/// Work that waits for a value that no signal brings, on memory that its process destroys afterwards. The device cannot give way: its
-/// process has offered other memory that the work uses, which may not be discarded before. Answers with that memory.
-pub fn hold_the_ring(client: &Client) -> Surface {
-    let [offered, target] = [(); 2].map(|()| client.pinned(SurfaceKind::Local, MIB));
-    let device = client.gpu.device().handle();
-    let made =
-        client.link.call(Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }));
-    let Ok(Reply::Handle(context)) = made else { panic!("no context: {made:?}") };
-    let made = client.link.call(Call::Queue(QueueCall::CreateHwQueue {
-        context,
-        flags: QueueFlags::empty(),
-        private_data: Vec::new(),
-    }));
-    let Ok(Reply::HwQueue(made)) = made else { panic!("no queue: {made:?}") };
-    let made_fence = client.link.call(Call::Sync(SyncCall::CreateNativeFence { device, request: Default::default() }));
-    let Ok(Reply::Fence(fence)) = made_fence else { panic!("no fence: {made_fence:?}") };
-    let points = vec![(fence.fence, 1)];
-    client
-        .link
-        .call(Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue: made.queue, points }))
-        .expect("a wait");
-    let (buffer, buffer_bytes) = (target.va(), 8);
-    let submit = Call::Queue(QueueCall::SubmitCommandToHwQueue {
-        queue: made.queue,
-        progress_value: 1,
-        buffer,
-        buffer_bytes,
-        written_primaries: Vec::new(),
-        private_data: Vec::new(),
-    });
-    client.link.call(submit).expect("a buffer");
-    client.gpu.device().offer(vec![offered.allocation().handle()], 1, OfferFlags::empty()).expect("it is there");
-    drop(target);
-    offered
+/// A host whose hardware may run one command for any time.
+pub fn patient_host() -> Arc<Host> {
+    timeouts::host(RecoveryPolicy { delay_ns: None, ..RecoveryPolicy::default() }).0
+}
+
+/// A process whose command runs for minutes, on memory that the process has destroyed: the paging ring waits for that work.
+pub fn busy_client(host: &Arc<Host>) -> Client {
+    let mut busy = client(host);
+    let target = busy.pinned(SurfaceKind::Local, MIB);
+    timeouts::works(&mut busy, &target, 5 * 60_000);
+    busy
 }
 
 fn written(client: &mut Client) -> Surface {
@@ -75,14 +52,13 @@ fn assert_kept(client: &mut Client, surface: &Surface) {
 fn who_is_in_the_way_of_a_sleep_may_die() {
     // spec: memory §1.10, memory §8.4
     for state in STATES {
-        let host = host(VIRTUAL, 4 * MIB);
+        let host = patient_host();
         let mut other = client(&host);
         let surface = written(&mut other);
-        let hostile = client(&host);
-        let offered = hold_the_ring(&hostile);
+        let busy = busy_client(&host);
         assert_eq!(host.power_transition(state).expect_err("it waits for the work").status, NtStatus::TIMEOUT);
         assert_eq!(host.power_transition(PowerState::On).expect_err("not asleep yet").status, NtStatus::RETRY);
-        drop((offered, hostile));
+        drop(busy);
         while host.step() {}
         host.power_transition(PowerState::On).expect("it slept, and wakes");
         host.check_invariants().expect("in order");
@@ -93,11 +69,10 @@ fn who_is_in_the_way_of_a_sleep_may_die() {
 #[test]
 fn an_adapter_stops_behind_who_was_in_the_way() {
     // spec: memory §8.4
-    let host = host(VIRTUAL, 4 * MIB);
-    let hostile = client(&host);
-    let offered = hold_the_ring(&hostile);
+    let host = patient_host();
+    let busy = busy_client(&host);
     assert_eq!(host.stop_adapter().expect_err("it waits for the work").status, NtStatus::TIMEOUT);
-    drop((offered, hostile));
+    drop(busy);
     while host.step() {}
     assert_eq!(host.stop_adapter().expect_err("it has stopped").status, NtStatus::DEVICE_REMOVED);
     assert_eq!(host.device_register(softgpu_spec::register::ENGINE_ENABLE), 0, "behind the last one the driver stops");

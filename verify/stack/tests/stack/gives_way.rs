@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use d3dkmt::{DestroyFlags, Device, EvictFlags, Fence, Residency};
+use d3dkmt::{DestroyFlags, Device, EvictFlags, Fence, OfferFlags, Residency};
 use ddi::PowerState;
 use dxgk_host::Host;
 use kmt_calls::{Call, GpuVaCall, GpuVaProtection};
@@ -82,6 +82,7 @@ fn queues() -> impl Iterator<Item = (&'static str, Stage)> {
 enum GivesUp {
     Evicts,
     Destroys,
+    Offers,
 }
 
 /// Another process needs the room of content that waiting work uses.
@@ -89,7 +90,7 @@ enum GivesUp {
 fn a_device_gives_way_whose_waiting_work_uses_what_another_process_needs_the_room_of() {
     // spec: memory §8.6, memory §10.1
     for ((profile, stage), how) in
-        queues().flat_map(|queue| [GivesUp::Evicts, GivesUp::Destroys].map(|how| (queue, how)))
+        queues().flat_map(|queue| [GivesUp::Evicts, GivesUp::Destroys, GivesUp::Offers].map(|how| (queue, how)))
     {
         eprintln!("{profile}, {stage:?}, {how:?}");
         let (host, _) = host_of(profile);
@@ -97,6 +98,10 @@ fn a_device_gives_way_whose_waiting_work_uses_what_another_process_needs_the_roo
         match how {
             GivesUp::Evicts => holder.player.evict(&holder.used, EvictFlags::empty()),
             GivesUp::Destroys => holder.used.allocation().destroy(DestroyFlags::empty()).expect("it is there"),
+            GivesUp::Offers => {
+                let list = vec![holder.used.allocation().handle()];
+                holder.player.gpu.device().offer(list, 1, OfferFlags::empty()).expect("it is there");
+            }
         }
         let mut other = player(&host, stage);
         goes_on_within_bound(&host, &mut other, |other| other.pinned(SurfaceKind::Local, 3 * MIB));

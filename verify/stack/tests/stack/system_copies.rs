@@ -1,15 +1,17 @@
 //! Content with a system copy that stays, through the stack: memory that a caller brings along, and permanent copies, while
 //! the GPU works on them in local memory.
 
-use d3dkmt::{Allocation, EvictFlags, MakeResidentFlags, Resource, Section};
+use d3dkmt::{Allocation, EvictFlags, MakeResidentFlags, NativeFenceRequest, Resource, Section};
 use kmt_calls::{AllocationRequest as Request, CreateAllocationFlags, ResourceRequest};
 use softgpu_spec::private_data::{AllocationRequest, Details, Kind};
 use wddm_types::{GpuVa, PAGE_BYTES};
 
 use crate::ahead::{host as host_with, let_pass};
+use crate::bystanders::BOUND_NS;
 use dxgk_host::{Host, HostConfig, MemoryPolicy, Mode, Profile};
 use events::{Cause, Move};
-use softgpu_umd::SurfaceKind;
+use kmt_link::Link;
+use softgpu_umd::{Commands, GpuWait, SurfaceKind};
 use stack::world::{Client, MIB, VIRTUAL, client, host};
 
 const PAGES: u64 = 4;
@@ -153,6 +155,43 @@ fn what_was_written_under_a_lock_is_uploaded_after_the_unlock() {
             assert_eq!((moves.bytes(Move::PageOut, cause), moves.bytes(Move::PageIn, cause)), (0, 0), "it never moved");
         }
     }
+}
+
+/// The CPU writes a permanent copy while queued work waits that uses the content, and the content is evicted: the upload behind the unlock
+/// holds no other process.
+#[test]
+fn an_upload_behind_queued_work_holds_no_other_process() {
+    // spec: memory §2.2, memory §8.6, memory §10.1
+    let host = host(VIRTUAL, 8 * MIB);
+    let (mut owner, mut other) = (client(&host), client(&host));
+    let target = owner.pinned(SurfaceKind::System, 4096);
+    let allocation = owner.gpu.device().create_allocation(data(1 << 1, true)).expect("CPU-visible");
+    arrive(&owner, &allocation);
+    let va = mapped(&owner, &allocation);
+    owner.run(|commands| {
+        commands.fill(va, PAGES * PAGE_BYTES, 9);
+    });
+    let lock = allocation.lock().expect("the system copy");
+    let go = owner.gpu.device().create_native_fence(NativeFenceRequest::default()).expect("a fence");
+    let mut commands = Commands::new();
+    commands.copy(va, target.va(), 4096);
+    let last =
+        owner.stream.submit(&owner.gpu, &[GpuWait { fence: (&go).into(), value: 1 }], &commands).expect("it waits");
+    lock.write_words(16, &[4711]);
+    evict(&owner, &allocation);
+    drop(lock);
+    let began = other.link.now_ns();
+    let surface = other.pinned(SurfaceKind::Local, MIB);
+    other.run(|commands| {
+        commands.fill(surface.va(), 4096, 7);
+    });
+    let took = other.link.now_ns() - began;
+    assert!(took <= BOUND_NS, "{took} ns");
+    host.check_invariants().expect("each hold has its end");
+    owner.gpu.device().signal(&go, 1).expect("the work goes on");
+    owner.stream.wait(&owner.gpu, last).expect("it has its turn");
+    let seen = target.lock().unwrap();
+    assert_eq!([8, 16].map(|at| seen.read_word(at)), [9 << 32 | 9, 4711], "the CPU has written before the work ran");
 }
 
 /// The GPU has written one part and the CPU is writing another when the content has to leave: the copy gets both.

@@ -46,8 +46,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 let allocation = &mut self.allocations[step.allocation];
                 batch.leaving.extend(allocation.goes());
                 let until = std::mem::take(&mut allocation.last_use);
-                let used = UsedContent { allocation: step.allocation, until, dropped: Vec::new(), ends_first: false };
-                batch.takes_used(used);
+                batch.takes_used(UsedContent::moved(step.allocation, until));
             }
             // The moves of one hole leave no place that another of them comes to, but those of a second hole in the same plan
             // may come to what the first has left: so the order is the plan's, here and in the copies.

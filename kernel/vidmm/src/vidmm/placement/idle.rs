@@ -117,8 +117,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let base = self.segments[segment].descriptor.base_address;
         let cleaned = clean(extents);
         let until = std::mem::take(&mut allocation.last_use);
-        let used = UsedContent { allocation: id, until, dropped: Vec::new(), ends_first: true };
-        batch.takes_used(used);
+        batch.takes_used(UsedContent::copied(id, until));
         allocation.last_work = batch.serial;
         let mut pages = 0;
         for extent in cleaned {

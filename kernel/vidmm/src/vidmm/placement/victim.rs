@@ -17,7 +17,9 @@ use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
 use crate::allocation::{Allocation, Placement};
 use crate::extent::Extent;
 use crate::operation::Form;
-use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, UsedContent, merge_points};
+use crate::paging::{
+    Batch, Cause, Direction, DiscardedContent, MoveKind, MoveStep, Operation, UsedContent, merge_points,
+};
 use crate::rank::lazy_tier;
 use crate::segment::{Segment, Segments};
 use crate::slab::{AllocationId, DeviceId};
@@ -121,12 +123,16 @@ impl<F: Copy + Eq> VidMm<F> {
         let pitched = self.segments[segment].aligns_pitches();
         let until = std::mem::take(&mut allocation.last_use);
         // Its owner reads it no more, and queued work may. An earlier work that took other pages of it has taken the uses along.
-        let may_be_read =
-            allocation.doomed.is_some() && (!until.is_empty() || allocation.last_work > self.works.completed());
-        let dropped = taken.iter().filter(|extent| may_be_read && extent.dirty);
+        let may_be_read = (allocation.doomed.is_some() || thrown_away)
+            && (!until.is_empty() || allocation.last_work > self.works.completed());
+        let dropped = taken.iter().filter(|extent| may_be_read && (extent.dirty || listed));
         let dropped = dropped.map(|extent| (segment, *extent)).collect();
-        let used = UsedContent { allocation: id, until, dropped, ends_first: cause == Cause::Lock };
-        batch.takes_used(used);
+        let discarded = allocation.offer().filter(|_| thrown_away && may_be_read).map(|offer| DiscardedContent {
+            offered_at: offer.time,
+            valid: allocation.valid.clone(),
+            backing_linear: allocation.backing_linear,
+        });
+        batch.takes_used(UsedContent { allocation: id, until, dropped, discarded, ends_first: cause == Cause::Lock });
         for extent in taken {
             // spec: memory §2.6, the driver writes the backing store in its own layout, all of it
             let content = if pitched { Extent { page: 0, count: allocation.pages, ..extent } } else { extent };
@@ -205,8 +211,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let cause = if allocation.doomed.is_some() { Cause::Destroy } else { cause };
         allocation.moved_in_system(id, MoveKind::Unmap, aperture, cause, batch);
         let until = std::mem::take(&mut allocation.last_use);
-        let used = UsedContent { allocation: id, until, dropped: Vec::new(), ends_first: cause == Cause::Lock };
-        batch.takes_used(used);
+        batch.takes_used(UsedContent { ends_first: cause == Cause::Lock, ..UsedContent::moved(id, until) });
         batch.leaving.extend(allocation.goes());
         // spec: memory §3.4, operation 22: only what leaves an aperture or system memory
         if let Some(named) = allocation.named()

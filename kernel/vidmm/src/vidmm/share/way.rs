@@ -3,7 +3,7 @@
 //! content; it lists the content again until the use is over, and has it back with its next turn.
 //!
 //! The books have moved on since the works were decided, and stay right: the content leaves with its work, and what only the use needs (the
-//! content of an allocation that its owner has destroyed) is copied out in front of that work.
+//! content of an allocation that its owner has destroyed or offered) is copied out in front of that work.
 //!
 //! A device that would not fit with that content even if it were alone withholds what its own unfinished MakeResident brings (`withheld`).
 //! Where that is not enough it cannot give way, for it would never have a turn.
@@ -14,7 +14,7 @@ use wddm_types::{FencePoint, PAGE_BYTES};
 
 use crate::allocation::{Allocation, Placement};
 use crate::device::{EvictFlags, Postponed};
-use crate::paging::{Batch, Operation, UsedContent, merge_points};
+use crate::paging::{Batch, DiscardedContent, Operation, UsedContent, merge_points};
 use crate::slab::{AllocationId, DeviceId};
 use crate::vidmm::VidMm;
 use crate::vidmm::placement::plan::{Claim, Limit, Takes};
@@ -32,7 +32,7 @@ struct Uses<F> {
 impl<F: Copy + Eq> VidMm<F> {
     /// Suspends a device in favour of works that wait for its uses. From now on nothing waits for these points: the kernel stops the device's
     /// contexts, and idle contexts are what the works wait for. `is_of`: whether a point is of work of the device that is not over. `used`: content
-    /// that queued works take behind such points, with the serials of the works.
+    /// that queued works take behind points of any device, with the serials of the works.
     ///
     /// Where the content does not fit beside the device's list, the device withholds what the works behind bring for it
     /// ([`VidMm::withholds`]): its paging fences have not come to that, so that no work uses it.
@@ -46,17 +46,18 @@ impl<F: Copy + Eq> VidMm<F> {
         is_of: impl Fn(&FencePoint<F>) -> bool,
         used: &[(u64, &UsedContent<F>)],
     ) -> bool {
-        let uses = self.uses_of(&is_of, used);
-        let discarded = uses.keys().any(|id| self.allocations[*id].offer().is_some_and(|offer| offer.discarded));
-        if discarded || used.iter().any(|(_, used)| used.ends_first) {
+        if used.iter().any(|(_, used)| used.ends_first && used.until.iter().any(&is_of)) {
             return false;
         }
+        let uses = self.uses_of(&is_of, used);
         let Some((withheld, splits)) = self.to_withhold(device, &uses) else { return false };
         if !self.is_suspended(device) {
             self.stand_in_line(device);
         }
         // What the device has evicted stays on its list from now on, so a suspension has nothing else to wait for.
         drop(self.devices.take_uses(device));
+        let of_uses = used.iter().filter(|(_, used)| uses.contains_key(&used.allocation));
+        of_uses.for_each(|(_, used)| self.keep_discarded(used));
         withheld.into_iter().for_each(|id| self.withhold(device, id));
         let in_use = self.allocations.iter().filter(|(_, known)| known.last_use.iter().any(&is_of));
         for id in in_use.map(|(id, _)| id).collect::<Vec<_>>() {
@@ -134,6 +135,19 @@ impl<F: Copy + Eq> VidMm<F> {
         [(BTreeSet::new(), false), (coming, true)].into_iter().find(fits)
     }
 
+    /// Content that a work is to discard, and the offer still stands: the content is kept after all. A process that has taken the offer back
+    /// knows that the content is lost.
+    // spec: memory §5.9
+    fn keep_discarded(&mut self, used: &UsedContent<F>) {
+        let id = used.allocation;
+        if let Some(before) = &used.discarded
+            && self.allocations.keep_offered(id, before.offered_at)
+        {
+            let known = &mut self.allocations[id];
+            (known.valid, known.backing_linear) = (before.valid.clone(), before.backing_linear);
+        }
+    }
+
     /// An offer that counts does not from now on: its content is kept for the queued work that uses it. Whether there was one.
     // spec: memory §5.9
     fn offer_counts_later(&mut self, id: AllocationId) -> bool {
@@ -185,7 +199,10 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The copies out of what a work drops although a use still needs it, to be carried out before the work.
     pub fn rescue(&mut self, used: &UsedContent<F>) -> Vec<Operation> {
         let id = used.allocation;
-        if used.dropped.is_empty() || self.allocations.get(id).is_none() {
+        let Some(known) = self.allocations.get(id) else { return Vec::new() };
+        let offer = known.offer().or(known.offer_due()).filter(|offer| !offer.discarded);
+        let is_kept = |before: &DiscardedContent| offer.is_some_and(|offer| offer.time == before.offered_at);
+        if used.dropped.is_empty() || !used.discarded.as_ref().is_none_or(is_kept) {
             return Vec::new();
         }
         let (form, dummy_page) = (self.form_out(id, false), self.dummy_page_address());

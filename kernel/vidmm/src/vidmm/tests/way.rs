@@ -5,7 +5,7 @@ use wddm_types::{FencePoint, PAGE_BYTES};
 use super::world::*;
 use crate::{
     AllocationId, Cut, DeviceId, Direction, EvictFlags, MakeResidentFlags, MoveKind, NextResume, OfferFlags,
-    OfferPriority, Operation, PortionError, Use, UsedContent, Work,
+    OfferPriority, Operation, PortionError, ReclaimResult, Use, UsedContent, Work,
 };
 
 mod again;

@@ -8,6 +8,7 @@ use dxgk_host::{HostConfig, Mode, Profile};
 use events::{DoorbellTaken, Event};
 
 use super::*;
+use crate::falling_asleep;
 use stack::heard::heard_on;
 
 const STATES: [PowerState; 2] = [PowerState::Standby, PowerState::Hibernate];
@@ -153,14 +154,13 @@ fn who_connects_while_content_is_saved_is_answered_after_the_wake_that_it_causes
 #[test]
 fn a_process_that_connects_before_any_device_is_quiesced_is_connected_at_once() {
     // spec: sync §3.17, memory §8.4
-    let host = stack::world::host(VIRTUAL, 4 * MIB);
-    let (party, hostile) = (Party::new(&host), client(&host));
-    let offered = crate::falling_asleep::hold_the_ring(&hostile);
+    let host = falling_asleep::patient_host();
+    let (party, busy) = (Party::new(&host), falling_asleep::busy_client(&host));
     host.power_transition(PowerState::Standby).expect_err("it waits for the work");
     assert_eq!(party.statuses(), [CONNECTED, RETRY], "not yet");
     party.connect(1).expect("there is power");
     assert_eq!(party.statuses(), [CONNECTED; 2]);
-    drop((offered, hostile));
+    drop(busy);
     drain(&host);
     assert_eq!(party.statuses(), [RETRY; 2], "now it sleeps");
     host.power_transition(PowerState::On).expect("no process has woken it");

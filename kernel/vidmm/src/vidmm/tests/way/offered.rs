@@ -45,18 +45,65 @@ fn an_offer_counts_after_the_use_that_it_waited_for() {
     assert!(mm.reclaim(a, &[given]).is_ok());
 }
 
-/// A work that discards the content was decided before: nothing brings that content back for the use.
-#[test]
-fn a_device_whose_content_in_use_is_discarded_cannot_give_way() {
-    // spec: memory §5.9
+/// A device has offered content that its work uses until point 5, and another process's list takes its room. `listed`: a list of the device
+/// names it. Otherwise the content is clean, so that the backing store has all of it.
+fn discarded(listed: bool) -> (Mm, [DeviceId; 2], AllocationId, Work<u8>) {
     let (mut mm, [(_, a), (_, b)]) = with_processes::<2>(64);
     let given = create(&mut mm, a, 30, &[VRAM]);
     mm.make_resident(a, &[given]).expect("room");
-    mm.offer(a, &[given], OfferPriority::Low, OfferFlags::default(), &[point(1, 5)]).expect("it may be");
+    if !listed {
+        mm.evict(a, &[given], NOW, &[]).expect("counted");
+        drop(mm.make_resident(a, &[given]).expect("room"));
+        let lazily = EvictFlags { only_if_necessary: true, not_written_to: true };
+        mm.evict(a, &[given], lazily, &[]).expect("counted");
+    }
+    mm.offer(a, &[given], OfferPriority::Low, OfferFlags { allow_decommit: true }, &[point(1, 5)]).expect("it may be");
     let theirs = create(&mut mm, b, 50, &[VRAM]);
     let work = mm.make_resident(b, &[theirs]).expect("room").expect("it comes");
     assert_eq!((&work.after[..], mm.offered(given)), (&[point(1, 5)][..], Some(true)));
-    let state = mm.state_digest();
-    assert!(!mm.give_way(a, of(1), &uses_of(&work)));
-    assert_eq!(mm.state_digest(), state);
+    (mm, [a, b], given, work)
+}
+
+/// How many pages a work copies out first for the uses of the content that it drops.
+fn rescued(mm: &mut Mm, work: &Work<u8>) -> u64 {
+    let saved = work.used.iter().flat_map(|used| mm.rescue(used));
+    let pages = saved.map(|operation| match operation {
+        Operation::Transfer { size_bytes, direction: Direction::Out, .. } => size_bytes / PAGE_BYTES,
+        other => panic!("a copy out, not {other:?}"),
+    });
+    pages.sum()
+}
+
+/// A work that discards the content was decided before the device gives way: the content is kept all the same.
+#[test]
+fn content_in_use_that_a_work_discards_is_kept_for_the_use() {
+    // spec: memory §5.9, memory §8.6
+    for (listed, dropped) in [(true, 30), (false, 0)] {
+        let (mut mm, [a, b], given, work) = discarded(listed);
+        assert!(mm.give_way(a, of(1), &uses_of(&work)));
+        assert_eq!((rescued(&mut mm, &work), mm.offered(given)), (dropped, Some(false)), "listed: {listed}");
+        mm.check_invariants(&[]).expect("all rules hold");
+        mm.set_device_idle(b, true);
+        assert_eq!(comes_back(&mut mm, a, given), [(MoveKind::PageIn, 30)], "listed: {listed}");
+        assert_eq!(mm.allocations[given].last_use, [point(1, 5)], "the offer counts behind the use");
+        mm.check_invariants(&[]).expect("all rules hold");
+    }
+}
+
+/// The process has taken the offer back and knows that the content is lost: nothing of it comes back over new content.
+#[test]
+fn discarded_content_that_was_reclaimed_stays_lost() {
+    // spec: memory §5.9
+    for again in [false, true] {
+        let (mut mm, [a, _], given, work) = discarded(false);
+        let back = mm.reclaim(a, &[given]).expect("no list names it");
+        assert_eq!((&back.results[..], back.work), (&[ReclaimResult::Discarded][..], None));
+        if again {
+            mm.offer(a, &[given], OfferPriority::Low, OfferFlags::default(), &[point(1, 6)]).expect("it may be");
+        }
+        assert!(mm.give_way(a, of(1), &uses_of(&work)));
+        assert_eq!((rescued(&mut mm, &work), mm.offered(given)), (0, again.then_some(false)));
+        assert!(mm.allocations[given].valid.is_empty());
+        mm.check_invariants(&[]).expect("all rules hold");
+    }
 }

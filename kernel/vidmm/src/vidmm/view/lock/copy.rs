@@ -63,8 +63,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return;
         }
         let until = std::mem::take(&mut allocation.last_use);
-        let used = UsedContent { allocation: id, until, dropped: Vec::new(), ends_first: true };
-        batch.takes_used(used);
+        batch.takes_used(UsedContent::copied(id, until));
         allocation.last_work = batch.serial;
         for extent in stale {
             let operation = self.copy(id, segment, &extent, Direction::Out);
@@ -98,10 +97,9 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let mut batch = self.works.begin();
         let allocation = &mut self.allocations[id];
-        // Work queued before the evict reads the old content.
+        // Work queued before the evict reads the old content, unless its device gives way meanwhile: the CPU has written while it was queued.
         let until = std::mem::take(&mut allocation.last_use);
-        let used = UsedContent { allocation: id, until, dropped: Vec::new(), ends_first: true };
-        batch.takes_used(used);
+        batch.takes_used(UsedContent::moved(id, until));
         allocation.last_work = batch.serial;
         for extent in pieces {
             let operation = self.copy(id, segment, &extent, Direction::In);
