@@ -3,10 +3,9 @@
 use super::*;
 
 /// A process brings content, evicts it and brings it again. Only the content that lay there before the first of these works is needed at
-/// once: the rest is withheld, each for the work that brings it.
-#[test]
-fn content_that_comes_twice_is_needed_from_the_first_time_on() {
-    // spec: memory §8.6, memory §10.1
+/// once: the rest is withheld, each for the work that brings it. Answers with the world before the device gives way, and the contents in the
+/// order of its uses, which end at 3, 5, 7 and 9.
+fn brought_twice() -> (Mm, DeviceId, [AllocationId; 4], Vec<Work<u8>>) {
     let (mut mm, [(_, device)]) = with_processes::<1>(64);
     let [there, again, between] = [40, 40, 40].map(|pages| create(&mut mm, device, pages, &[VRAM]));
     let came = mm.make_resident(device, &[there]).expect("room").expect("it comes");
@@ -16,11 +15,41 @@ fn content_that_comes_twice_is_needed_from_the_first_time_on() {
         mm.evict(device, &[goes], NOW, &[point(2, value)]).expect("counted");
         works.push(mm.make_resident(device, &[comes]).expect("room").expect("it comes"));
     }
+    (mm, device, [there, again, between, again], works)
+}
+
+#[test]
+fn content_that_comes_twice_is_needed_from_the_first_time_on() {
+    // spec: memory §8.6, memory §10.1
+    let (mut mm, device, used, works) = brought_twice();
     let uses: Vec<_> = works.iter().flat_map(uses_of).collect();
     assert!(mm.give_way(device, of(2), &uses), "40 pages of 64 in each turn");
     mm.check_invariants(&[]).expect("all rules hold");
-    takes_turns(&mut mm, device, &[(3, there), (5, again), (7, between), (9, again)]);
-    assert_eq!((mm.withholds(device), mm.count(device, again)), (false, 1));
+    let turns: Vec<_> = [3, 5, 7, 9].into_iter().zip(used).collect();
+    takes_turns(&mut mm, device, &turns);
+    assert_eq!((mm.withholds(device), mm.count(device, used[3])), (false, 1));
+}
+
+/// The owner of content that comes twice has destroyed it: the second of its uses has it, too, and then it dies.
+#[test]
+fn destroyed_content_that_comes_twice_dies_after_the_last_use() {
+    // spec: memory §6.2, memory §8.6
+    let (mut mm, device, used, works) = brought_twice();
+    let again = used[3];
+    mm.evict(device, &[again], NOW, &[point(2, 9)]).expect("counted");
+    mm.doom_allocation(again, &[point(2, 9)], &[]);
+    let uses: Vec<_> = works.iter().flat_map(uses_of).collect();
+    assert!(mm.give_way(device, of(2), &uses), "40 pages of 64 in each turn");
+    mm.check_invariants(&[]).expect("all rules hold");
+    let turns: Vec<_> = [3, 5, 7, 9].into_iter().zip(used).collect();
+    takes_turns(&mut mm, device, &turns[..3]);
+    assert!(mm.allocations[again].doomed.is_none(), "a use is not over");
+    takes_turns(&mut mm, device, &turns[3..]);
+    assert!(mm.allocations[again].doomed.is_some());
+    assert_eq!((mm.withholds(device), mm.allocations[again].count), (false, 0));
+    let gone = mm.destroy_allocation(again, &[]);
+    assert!(gone.iter().flat_map(|work| &work.moves).all(|step| step.kind == MoveKind::Discard), "{gone:?}");
+    mm.check_invariants(&[]).expect("all rules hold");
 }
 
 /// A MakeResident that needs no work has answered: its content is there, and the device withholds none of it.
