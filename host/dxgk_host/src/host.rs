@@ -27,7 +27,7 @@ use kmt_calls::{Call, DoorbellAddress, MappingId, ProcessIdentity, Refusal, Repl
 use kmt_link::{CallOrder, CpuMapping, Descriptors, DoorbellPage, OrderedAnswer};
 use shared_words::{Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord};
 use softgpu::{DataMode, Running, SoftGpu};
-use wddm_types::{AdapterIndex, ProcessId, WordAddress};
+use wddm_types::{AdapterIndex, Blame, ProcessId, WordAddress};
 
 pub use self::adapter::HostAdapter;
 pub(crate) use self::inspect::kernel_failed;
@@ -84,6 +84,9 @@ impl HostError {
 /// A call that has not been answered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending(Token);
+
+/// The number of a call in the kernel's order, and its answer; no number: the kernel has failed.
+type TakenCall = (Option<u64>, Result<Result<Reply, Refusal>, Pending>);
 
 /// A kernel with its adapters in this process. Methods about an adapter that name none use the first; [`Host::adapter`] gives the others.
 pub struct Host {
@@ -254,11 +257,23 @@ impl Host {
         self.take_call(process, call).1
     }
 
-    /// One turn of the kernel for a call, and its number in the kernel's order.
-    fn take_call(&self, process: ProcessId, call: Call) -> (Option<u64>, Result<Result<Reply, Refusal>, Pending>) {
+    /// A call comes behind the closes of descriptors before it: a quota counts nothing that only these kept.
+    fn take_call(&self, process: ProcessId, call: Call) -> TakenCall {
         if call.reaches_others() {
             self.close_nt_handles();
         }
+        let again = (call.makes_objects() && self.gives_descriptors()).then(|| call.clone());
+        match (self.turn_of(process, call), again) {
+            ((_, Ok(Err(refusal))), Some(call)) if refusal.blame == Blame::Quota => {
+                self.close_nt_handles();
+                self.turn_of(process, call)
+            }
+            (taken, _) => taken,
+        }
+    }
+
+    /// One turn of the kernel for a call.
+    fn turn_of(&self, process: ProcessId, call: Call) -> TakenCall {
         let mut state = match self.hold_sound() {
             Ok(state) => state,
             Err(refusal) => return (None, Ok(Err(refusal))),

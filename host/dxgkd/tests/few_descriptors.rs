@@ -20,26 +20,57 @@ use wddm_types::{NodeId, NtStatus, PAGE_BYTES, RawHandle};
 
 /// Says where the kernel is of which the child is a client.
 const KERNEL: &str = "OPENWDDM_KERNEL";
+/// The socket's name in its folder.
+const SOCKET: &str = "kernel";
 /// Synchronization objects that the client may have: what a refused call has left behind would soon be too much.
 const SYNC_OBJECTS: u64 = 24;
 
-#[test]
-fn a_call_that_brings_a_descriptor_too_much_is_refused_and_taken_back_and_the_connection_goes_on() {
+/// A kernel, and its daemon at the socket in the folder.
+fn daemon(process: ProcessLimits) -> (Arc<Host>, Daemon, tempfile::TempDir) {
     let profile = Profile::named("discrete-4k").expect("a built-in profile");
     let mut config = HostConfig::new(profile, Mode::Real);
     (config.vram_bytes, config.page_table_bytes, config.system_bytes) = (16 << 20, 4 << 20, 64 << 20);
     config.isolates_processes = true;
     let host = Host::start(config).expect("the adapter starts");
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("kernel");
-    let process = ProcessLimits { sync_objects: SYNC_OBJECTS, descriptors: 8, ..ProcessLimits::default() };
     let limits = Limits { process, ..Limits::default() };
-    let _daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, limits).expect("a socket");
+    let daemon = Daemon::serve(Arc::clone(&host), &folder.path().join(SOCKET), 0o600, limits).expect("a socket");
+    (host, daemon, folder)
+}
+
+#[test]
+fn a_call_that_brings_a_descriptor_too_much_is_refused_and_taken_back_and_the_connection_goes_on() {
+    let limits = ProcessLimits { sync_objects: SYNC_OBJECTS, descriptors: 8, ..ProcessLimits::default() };
+    let (host, _daemon, folder) = daemon(limits);
     let mut program = Command::new(std::env::current_exe().expect("this program"));
-    program.args(["--exact", "the_child", "--nocapture"]).env(KERNEL, &path);
+    program.args(["--exact", "the_child", "--nocapture"]).env(KERNEL, folder.path().join(SOCKET));
     let output = program.output().expect("it starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     host.check_invariants().expect("the kernel's invariants hold");
+}
+
+/// The kernel learns of a closed descriptor by looking: it looks before a quota refuses a call for what the descriptor kept.
+#[test]
+fn what_closed_descriptors_kept_counts_against_no_quota() {
+    // spec: sync §2.2
+    const DESCRIPTORS: u64 = 8;
+    let limits = ProcessLimits { sync_objects: SYNC_OBJECTS, descriptors: DESCRIPTORS, ..ProcessLimits::default() };
+    let (_host, _daemon, folder) = daemon(limits);
+    let client = Client::connect(&folder.path().join(SOCKET));
+    let fence = client.fence(FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING).expect("within the limits");
+    for round in 0..200 {
+        let mut given = Vec::new();
+        let refusal = loop {
+            match client.descriptor(fence) {
+                Ok(descriptor) => given.push(descriptor),
+                Err(refusal) => break refusal,
+            }
+        };
+        assert_eq!((given.len() as u64, refusal.status), (DESCRIPTORS, NtStatus::NO_MEMORY), "{round}: {refusal}");
+        drop(given);
+        let section = client.section().unwrap_or_else(|refusal| panic!("{round}: {refusal}"));
+        client.link.call(Call::Section(SectionCall::Close { section })).expect("it is there");
+    }
 }
 
 /// A client and its objects.
@@ -50,6 +81,17 @@ struct Client {
 }
 
 impl Client {
+    fn connect(path: &Path) -> Client {
+        let link = SocketLink::connect(path).expect("a kernel");
+        let luid = match link.call(Call::Adapter(AdapterCall::EnumAdapters)) {
+            Ok(Reply::Adapters(adapters)) => adapters[0].0,
+            other => panic!("{other:?}"),
+        };
+        let adapter = handle(&link, Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid }));
+        let device = handle(&link, Call::Device(DeviceCall::CreateDevice { adapter }));
+        Client { link, adapter, device }
+    }
+
     fn fence(&self, flags: FenceFlags) -> Result<RawHandle, Refusal> {
         let request = NativeFenceRequest { flags, ..NativeFenceRequest::default() };
         match self.link.call(Call::Sync(SyncCall::CreateNativeFence { device: self.device, request }))? {
@@ -109,14 +151,7 @@ fn refused<T>(what: &str, call: impl Fn() -> Result<T, Refusal>) {
 #[test]
 fn the_child() {
     let Ok(path) = std::env::var(KERNEL) else { return };
-    let link = SocketLink::connect(Path::new(&path)).expect("a kernel");
-    let luid = match link.call(Call::Adapter(AdapterCall::EnumAdapters)) {
-        Ok(Reply::Adapters(adapters)) => adapters[0].0,
-        other => panic!("{other:?}"),
-    };
-    let adapter = handle(&link, Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid }));
-    let device = handle(&link, Call::Device(DeviceCall::CreateDevice { adapter }));
-    let client = Client { link, adapter, device };
+    let client = Client::connect(Path::new(&path));
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(128), maximum }).expect("a lower limit");
 

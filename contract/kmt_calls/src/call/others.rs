@@ -1,8 +1,34 @@
-//! Which calls ask for something of other processes.
+//! Which calls ask for something of other processes, and which make objects.
 
-use super::{AdapterCall, AllocationCall, Call, KeyedMutexCall, ShareCall, StatisticsCall, SyncCall};
+use super::{
+    AdapterCall, AllocationCall, Call, DeviceCall, KeyedMutexCall, PacketCall, QueueCall, SectionCall, ShareCall,
+    StatisticsCall, SyncCall,
+};
 
 impl Call {
+    /// Whether the call makes objects that stay, and that quotas count.
+    pub const fn makes_objects(&self) -> bool {
+        match self {
+            Call::Device(call) => {
+                matches!(call, DeviceCall::CreateDevice { .. } | DeviceCall::CreatePagingQueue { .. })
+            }
+            Call::Allocation(call) => matches!(call, AllocationCall::CreateAllocation { .. }),
+            Call::Packet(call) => {
+                matches!(call, PacketCall::CreateContext { .. } | PacketCall::CreateContextVirtual { .. })
+            }
+            Call::Section(call) => matches!(call, SectionCall::Create { .. }),
+            Call::Sync(call) => {
+                matches!(call, SyncCall::CreateNativeFence { .. } | SyncCall::CreateSynchronizationObject2 { .. })
+            }
+            Call::KeyedMutex(call) => matches!(call, KeyedMutexCall::Create { .. }),
+            Call::Queue(call) => matches!(
+                call,
+                QueueCall::CreateHwContext { .. } | QueueCall::CreateHwQueue { .. } | QueueCall::CreateDoorbell { .. }
+            ),
+            _ => false,
+        }
+    }
+
     /// Whether the call asks for something that other processes may have made and that goes when they end: by a global handle, an NT handle, a
     /// name or the number of a process. A host that learns of the end of a process or of a descriptor by looking looks before such a call.
     pub const fn reaches_others(&self) -> bool {

@@ -30,7 +30,15 @@ impl Host {
         let none_left =
             |error| no_memory(format!("the operating system gives no descriptor for an NT handle: {error}"));
         let pair = Descriptors::pair().map_err(none_left)?;
-        self.hold_sound()?.turn(|machine, _| machine.keep_nt_handle(process, NtHandleNumber::from_raw(handle)))?;
+        let keep =
+            || self.hold_sound()?.turn(|machine, _| machine.keep_nt_handle(process, NtHandleNumber::from_raw(handle)));
+        keep().or_else(|refusal| {
+            if refusal.blame != Blame::Quota {
+                return Err(refusal);
+            }
+            descriptors.settle();
+            keep()
+        })?;
         Ok(descriptors.name(pair, handle))
     }
 
@@ -47,6 +55,11 @@ impl Host {
             reason: "a descriptor that stands for no NT handle of this kernel".into(),
             bytes_to_trim: 0,
         })
+    }
+
+    /// Whether quotas may count what closed descriptors keep: some were given out.
+    pub(super) fn gives_descriptors(&self) -> bool {
+        self.descriptors.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// NT handles whose last descriptor was closed are closed, before a call asks for something of others.
