@@ -257,22 +257,30 @@ impl Host {
         self.take_call(process, call).1
     }
 
-    /// A call comes behind the closes of descriptors before it: a quota counts nothing that only these kept.
+    /// One turn of the kernel for a call, and its number in the kernel's order.
     fn take_call(&self, process: ProcessId, call: Call) -> TakenCall {
         if call.reaches_others() {
             self.close_nt_handles();
         }
-        let again = (call.makes_objects() && self.gives_descriptors()).then(|| call.clone());
-        match (self.turn_of(process, call), again) {
-            ((_, Ok(Err(refusal))), Some(call)) if refusal.blame == Blame::Quota => {
+        if call.makes_objects() && self.gives_descriptors() {
+            return self.take_behind_closes(process, call);
+        }
+        self.turn_of(process, call)
+    }
+
+    /// A call that makes objects, behind the closes of descriptors before it: a quota counts nothing that only these kept.
+    #[inline(never)]
+    fn take_behind_closes(&self, process: ProcessId, call: Call) -> TakenCall {
+        match self.turn_of(process, call.clone()) {
+            (_, Ok(Err(refusal))) if refusal.blame == Blame::Quota => {
                 self.close_nt_handles();
                 self.turn_of(process, call)
             }
-            (taken, _) => taken,
+            taken => taken,
         }
     }
 
-    /// One turn of the kernel for a call.
+    #[inline(always)]
     fn turn_of(&self, process: ProcessId, call: Call) -> TakenCall {
         let mut state = match self.hold_sound() {
             Ok(state) => state,
