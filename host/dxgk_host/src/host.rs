@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use dxgkrnl::{Answer, CpuCache, DriverClock, Machine, StartError, Token};
-use kmt_calls::{Call, DoorbellAddress, MappingId, ProcessIdentity, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, ProcessIdentity, Reach, Refusal, Reply};
 use kmt_link::{CallOrder, CpuMapping, Descriptors, DoorbellPage, OrderedAnswer};
 use shared_words::{Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord};
 use softgpu::{DataMode, Running, SoftGpu};
@@ -238,7 +238,7 @@ impl Host {
     /// The same, and tells the call's place in the kernel's order. A call that the kernel has taken and answers later is told by `waits` before
     /// this thread waits for the answer. Calls that the kernel refuses because it has failed have no place.
     pub fn call_in_order(&self, process: ProcessId, call: Call, waits: &dyn Fn()) -> OrderedAnswer {
-        match self.take_call(process, call) {
+        match self.take_call(process, call, false) {
             (taken, Ok(result)) => (result, taken.map(|taken| CallOrder { taken, answered: taken })),
             (taken, Err(pending)) => {
                 waits();
@@ -254,34 +254,29 @@ impl Host {
     /// # Errors
     /// The pending call: it is not a failure.
     pub fn begin_call(&self, process: ProcessId, call: Call) -> Result<Result<Reply, Refusal>, Pending> {
-        self.take_call(process, call).1
-    }
-
-    /// One turn of the kernel for a call, and its number in the kernel's order.
-    fn take_call(&self, process: ProcessId, call: Call) -> TakenCall {
-        if call.reaches_others() {
-            self.close_nt_handles();
-        }
-        if call.makes_objects() && self.gives_descriptors() {
-            return self.take_behind_closes(process, call);
-        }
-        self.turn_of(process, call)
+        self.take_call(process, call, false).1
     }
 
     /// A call that makes objects, behind the closes of descriptors before it: a quota counts nothing that only these kept.
-    #[inline(never)]
+    #[cold]
     fn take_behind_closes(&self, process: ProcessId, call: Call) -> TakenCall {
-        match self.turn_of(process, call.clone()) {
+        match self.take_call(process, call.clone(), true) {
             (_, Ok(Err(refusal))) if refusal.blame == Blame::Quota => {
                 self.close_nt_handles();
-                self.turn_of(process, call)
+                self.take_call(process, call, true)
             }
             taken => taken,
         }
     }
 
-    #[inline(always)]
-    fn turn_of(&self, process: ProcessId, call: Call) -> TakenCall {
+    /// One turn of the kernel for a call, and its number in the kernel's order. `is_final`: the call is not made again for a quota.
+    fn take_call(&self, process: ProcessId, call: Call, is_final: bool) -> TakenCall {
+        match call.reach() {
+            Reach::Own => {}
+            Reach::New if is_final || !self.gives_descriptors() => {}
+            Reach::New => return self.take_behind_closes(process, call),
+            Reach::Others => self.close_nt_handles(),
+        }
         let mut state = match self.hold_sound() {
             Ok(state) => state,
             Err(refusal) => return (None, Ok(Err(refusal))),

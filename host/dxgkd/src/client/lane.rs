@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use kmt_calls::wire::{decode, encode};
-use kmt_calls::{Call, QueueCall, Refusal, Reply};
+use kmt_calls::{Call, QueueCall, Reach, Refusal, Reply};
 use kmt_link::OrderedAnswer;
 use kmt_link::socket::{
     Asked, CALLS_MAX, Files, MESSAGE_MAX, PacketError, Packets, QUEUED_MAX, Request, Response, Told,
@@ -90,7 +90,7 @@ fn make(client: &Client, call: Call, waits: &dyn Fn()) -> OrderedAnswer {
     if matches!(call, Call::Queue(QueueCall::CreateDoorbell { .. })) {
         client.will_ring();
     }
-    if call.reaches_others() {
+    if call.reach() == Reach::Others {
         client.reaches_others();
     }
     let asleep = Cell::new(None);
