@@ -185,7 +185,7 @@ impl Adapter {
             let creator = self.owners.process_of(self.memory.allocations[number].device);
             self.memory.committing.release(creator, self.vidmm.allocation_bytes(next.id));
             let work = self.vidmm.destroy_allocation(next.id, &[]);
-            self.queue_work(cx, process, None, work, Vec::new());
+            self.queue_any(cx, process, work);
             self.memory.allocations.tell_no_more(next.id);
             self.memory.cpu_view.forget(next.id);
             return;
