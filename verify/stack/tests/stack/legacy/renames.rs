@@ -136,8 +136,10 @@ fn without_room_the_caller_flushes_and_any_instance_is_taken() {
     let go = client.fence();
     client.context.wait(&go, 1).expect("a wait");
     copy(&client, &large, &target);
+    let before = host.state_digest();
     let refused = large.lock_legacy(Vec::new(), DISCARD).map(drop).expect_err("4 MiB hold it once");
     assert_eq!(refused.status, NtStatus::NO_MEMORY, "{refused}");
+    assert_eq!(before.differences(&host.state_digest()), [""; 0], "the work of another instance, and its going");
     let resource = LegacyResource { allocation: Arc::clone(&large), swizzled: false, aperture: false };
     let back = AtomicBool::new(false);
     std::thread::scope(|scope| {
