@@ -258,7 +258,7 @@ impl Host {
     }
 
     /// A call that makes objects, behind the closes of descriptors before it: a quota counts nothing that only these kept.
-    #[cold]
+    #[inline(never)] // off the way of all other calls
     fn take_behind_closes(&self, process: ProcessId, call: Call) -> TakenCall {
         match self.take_call(process, call.clone(), true) {
             (_, Ok(Err(refusal))) if refusal.blame == Blame::Quota => {

@@ -10,10 +10,10 @@ use super::{
 pub enum Reach {
     /// Objects that the process has.
     Own,
-    /// New ones, which stay and which quotas count.
+    /// New objects, of kinds that an NT handle may keep: a quota counts what closed descriptors of NT handles kept until the host has looked.
     New,
-    /// Such as other processes may have made, and as go when they end: by a global handle, an NT handle, a name or the number of a process. A
-    /// host that learns of the end of a process or of a descriptor by looking looks before such a call.
+    /// Objects that other processes may have made, and that go when these processes end. The call has a global handle, an NT handle, a name or
+    /// the number of a process. A host that learns of the end of a process or of a descriptor by looking looks before such a call.
     Others,
 }
 

@@ -47,7 +47,7 @@ impl Adapter {
     ) {
         for allocation in gone {
             let work = self.vidmm.destroy_allocation(allocation.vidmm, &[]);
-            self.queue_work(cx, process, None, work, Vec::new());
+            self.queue_any(cx, process, work);
         }
     }
 }

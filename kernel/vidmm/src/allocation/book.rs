@@ -114,11 +114,11 @@ impl<F> Allocations<F> {
         debug_assert_eq!(known, offer.allow_decommit, "{id:?} is taken back, and was offered as {offer:?}");
     }
 
-    /// Offered content that a work is to discard is kept after all, if the offer of this time still stands. Answers whether it does.
+    /// Keeps offered content that a work is to discard, if the offer of this time still stands. Answers whether it does.
+    #[must_use = "the content of another offer stays lost"]
     pub fn keep_offered(&mut self, id: AllocationId, offered_at: u64) -> bool {
         let Some(allocation) = self.known.get_mut(id) else { return false };
-        let stands = |offer: &Offer| offer.discarded && offer.time == offered_at;
-        let stands = allocation.offer().is_some_and(|offer| stands(&offer));
+        let stands = allocation.offer().is_some_and(|offer| offer.discarded && offer.time == offered_at);
         if stands {
             debug_assert!(matches!(allocation.placement, Placement::None), "{id:?} is discarded, and lies somewhere");
             allocation.offers.counts.iter_mut().for_each(|offer| offer.discarded = false);

@@ -39,6 +39,17 @@ impl Holder {
         Self { host: Arc::clone(host), player, go, used, read, report, last }
     }
 
+    fn gives_up(&self, how: GivesUp) {
+        match how {
+            GivesUp::Evicts => self.player.evict(&self.used, EvictFlags::empty()),
+            GivesUp::Destroys => self.used.allocation().destroy(DestroyFlags::empty()).expect("it is there"),
+            GivesUp::Offers => {
+                let list = vec![self.used.allocation().handle()];
+                self.player.gpu.device().offer(list, 1, OfferFlags::empty()).expect("it is there");
+            }
+        }
+    }
+
     /// The client lets its work go on, which finds what it wrote; content that was to come has come behind it.
     fn goes_on(mut self, comes: Option<(&Surface, Residency)>) {
         let player = &mut self.player;
@@ -85,24 +96,17 @@ enum GivesUp {
     Offers,
 }
 
+const GIVES_UP: [GivesUp; 3] = [GivesUp::Evicts, GivesUp::Destroys, GivesUp::Offers];
+
 /// Another process needs the room of content that waiting work uses.
 #[test]
 fn a_device_gives_way_whose_waiting_work_uses_what_another_process_needs_the_room_of() {
     // spec: memory §8.6, memory §10.1
-    for ((profile, stage), how) in
-        queues().flat_map(|queue| [GivesUp::Evicts, GivesUp::Destroys, GivesUp::Offers].map(|how| (queue, how)))
-    {
+    for ((profile, stage), how) in queues().flat_map(|queue| GIVES_UP.map(|how| (queue, how))) {
         eprintln!("{profile}, {stage:?}, {how:?}");
         let (host, _) = host_of(profile);
         let holder = Holder::of(&host, stage);
-        match how {
-            GivesUp::Evicts => holder.player.evict(&holder.used, EvictFlags::empty()),
-            GivesUp::Destroys => holder.used.allocation().destroy(DestroyFlags::empty()).expect("it is there"),
-            GivesUp::Offers => {
-                let list = vec![holder.used.allocation().handle()];
-                holder.player.gpu.device().offer(list, 1, OfferFlags::empty()).expect("it is there");
-            }
-        }
+        holder.gives_up(how);
         let mut other = player(&host, stage);
         goes_on_within_bound(&host, &mut other, |other| other.pinned(SurfaceKind::Local, 3 * MIB));
         holder.goes_on(None);
@@ -155,13 +159,13 @@ fn a_device_gives_way_to_calls_that_wait_for_the_ring() {
 #[test]
 fn a_device_gives_way_to_the_computer_that_falls_asleep() {
     // spec: memory §1.10, memory §8.4, memory §8.6
-    for ((profile, stage), state) in
-        queues().flat_map(|queue| [PowerState::Standby, PowerState::Hibernate].map(|state| (queue, state)))
-    {
-        eprintln!("{profile}, {stage:?}, {state:?}");
+    let states = [PowerState::Standby, PowerState::Hibernate];
+    let ways = || states.into_iter().flat_map(|state| GIVES_UP.map(|how| (state, how)));
+    for ((profile, stage), (state, how)) in queues().flat_map(|queue| ways().map(move |way| (queue, way))) {
+        eprintln!("{profile}, {stage:?}, {state:?}, {how:?}");
         let (host, _) = host_of(profile);
         let holder = Holder::of(&host, stage);
-        holder.player.evict(&holder.used, EvictFlags::empty());
+        holder.gives_up(how);
         host.power_transition(state).expect("the work waits, and the computer sleeps");
         host.check_invariants().expect("nothing waits");
         host.power_transition(PowerState::On).expect("it wakes");
@@ -173,11 +177,11 @@ fn a_device_gives_way_to_the_computer_that_falls_asleep() {
 #[test]
 fn a_device_gives_way_to_a_stop() {
     // spec: memory §8.4, memory §8.6
-    for (profile, stage) in queues() {
-        eprintln!("{profile}, {stage:?}");
+    for ((profile, stage), how) in queues().flat_map(|queue| GIVES_UP.map(|how| (queue, how))) {
+        eprintln!("{profile}, {stage:?}, {how:?}");
         let (host, _) = host_of(profile);
         let holder = Holder::of(&host, stage);
-        holder.player.evict(&holder.used, EvictFlags::empty());
+        holder.gives_up(how);
         host.stop_adapter().expect("the work waits, and the adapter stops");
         host.check_invariants().expect("nothing waits");
     }

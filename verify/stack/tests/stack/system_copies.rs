@@ -1,6 +1,8 @@
 //! Content with a system copy that stays, through the stack: memory that a caller brings along, and permanent copies, while
 //! the GPU works on them in local memory.
 
+use std::sync::Arc;
+
 use d3dkmt::{Allocation, EvictFlags, MakeResidentFlags, NativeFenceRequest, Resource, Section};
 use kmt_calls::{AllocationRequest as Request, CreateAllocationFlags, ResourceRequest};
 use softgpu_spec::private_data::{AllocationRequest, Details, Kind};
@@ -44,6 +46,18 @@ fn evict(client: &Client, allocation: &Allocation) {
     client.gpu.device().evict(vec![allocation.handle()], EvictFlags::empty()).expect("it is on the list");
 }
 
+/// Content with a permanent copy, at addresses, which the GPU has filled with nines.
+fn permanent_copy(client: &mut Client) -> (Arc<Allocation>, GpuVa) {
+    // 1 << 1: PermanentSysMem.
+    let allocation = client.gpu.device().create_allocation(data(1 << 1, true)).expect("CPU-visible");
+    arrive(client, &allocation);
+    let va = mapped(client, &allocation);
+    client.run(|commands| {
+        commands.fill(va, PAGES * PAGE_BYTES, 9);
+    });
+    (allocation, va)
+}
+
 #[test]
 fn memory_that_a_caller_brings_along_has_a_copy_in_local_memory() {
     // spec: memory §2.2, memory §2.7, memory §8.3
@@ -83,13 +97,7 @@ fn a_lock_of_a_permanent_copy_shows_it_and_an_unlock_brings_it_back() {
     for mode in [VIRTUAL, Mode::Real] {
         let host = host(mode, 8 * MIB);
         let mut client = client(&host);
-        // 1 << 1: PermanentSysMem.
-        let allocation = client.gpu.device().create_allocation(data(1 << 1, true)).expect("CPU-visible");
-        arrive(&client, &allocation);
-        let va = mapped(&client, &allocation);
-        client.run(|commands| {
-            commands.fill(va, PAGES * PAGE_BYTES, 9);
-        });
+        let (allocation, va) = permanent_copy(&mut client);
         let lock = allocation.lock().expect("the system copy");
         assert_eq!(lock.read_word(8), 9 << 32 | 9, "with what the GPU wrote");
         lock.write_words(16, &[4711]);
@@ -114,12 +122,7 @@ fn what_was_written_under_a_lock_is_uploaded_after_the_unlock() {
         let (mut owner, mut other) = (client(&host), client(&host));
         let target = owner.pinned(SurfaceKind::System, 4096);
         let scrap = other.pinned(SurfaceKind::System, 65536);
-        let allocation = owner.gpu.device().create_allocation(data(1 << 1, true)).expect("CPU-visible");
-        arrive(&owner, &allocation);
-        let va = mapped(&owner, &allocation);
-        owner.run(|commands| {
-            commands.fill(va, PAGES * PAGE_BYTES, 9);
-        });
+        let (allocation, va) = permanent_copy(&mut owner);
         let copied = |how| moves.bytes(how, Cause::SystemCopy) / PAGE_BYTES;
         let lock = allocation.lock().expect("the system copy");
         assert_eq!(copied(Move::PageOut), PAGES, "{mode:?}: pages that the GPU may have written");
@@ -165,12 +168,7 @@ fn an_upload_behind_queued_work_holds_no_other_process() {
     let host = host(VIRTUAL, 8 * MIB);
     let (mut owner, mut other) = (client(&host), client(&host));
     let target = owner.pinned(SurfaceKind::System, 4096);
-    let allocation = owner.gpu.device().create_allocation(data(1 << 1, true)).expect("CPU-visible");
-    arrive(&owner, &allocation);
-    let va = mapped(&owner, &allocation);
-    owner.run(|commands| {
-        commands.fill(va, PAGES * PAGE_BYTES, 9);
-    });
+    let (allocation, va) = permanent_copy(&mut owner);
     let lock = allocation.lock().expect("the system copy");
     let go = owner.gpu.device().create_native_fence(NativeFenceRequest::default()).expect("a fence");
     let mut commands = Commands::new();

@@ -122,7 +122,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         let pitched = self.segments[segment].aligns_pitches();
         let until = std::mem::take(&mut allocation.last_use);
-        // Its owner reads it no more, and queued work may. An earlier work that took other pages of it has taken the uses along.
+        // Its owner has destroyed or offered it, and queued work may read it. An earlier work that took other pages of it has taken the uses
+        // along.
         let may_be_read = (allocation.doomed.is_some() || thrown_away)
             && (!until.is_empty() || allocation.last_work > self.works.completed());
         let dropped = taken.iter().filter(|extent| may_be_read && (extent.dirty || listed));

@@ -135,8 +135,8 @@ impl<F: Copy + Eq> VidMm<F> {
         [(BTreeSet::new(), false), (coming, true)].into_iter().find(fits)
     }
 
-    /// Content that a work is to discard, and the offer still stands: the content is kept after all. A process that has taken the offer back
-    /// knows that the content is lost.
+    /// Keeps content that a work is to discard, where the offer still stands. A process that has taken the offer back knows that the content is
+    /// lost.
     // spec: memory §5.9
     fn keep_discarded(&mut self, used: &UsedContent<F>) {
         let id = used.allocation;

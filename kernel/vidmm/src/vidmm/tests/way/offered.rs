@@ -107,3 +107,30 @@ fn discarded_content_that_was_reclaimed_stays_lost() {
         mm.check_invariants(&[]).expect("all rules hold");
     }
 }
+
+/// Two devices use content, and one of them offers it. A work has taken some of its pages behind both uses, and a later one discards the rest
+/// behind the use of the device that has offered it: the other device has all of it back.
+#[test]
+fn discarded_content_is_kept_for_another_device_whose_use_an_earlier_work_has_taken() {
+    // spec: memory §5.9, memory §8.6
+    let (mut mm, [(_, a), (_, b)]) = with_processes::<2>(64);
+    let other = mm.create_device(mm.devices[a].space());
+    let given = create(&mut mm, a, 30, &[VRAM]);
+    mm.make_resident(a, &[given]).expect("room");
+    assert_eq!(mm.make_resident(other, &[given]).expect("it is there"), None);
+    let lazily = EvictFlags { only_if_necessary: true, not_written_to: false };
+    mm.evict(a, &[given], lazily, &[point(1, 5)]).expect("counted");
+    mm.evict(other, &[given], lazily, &[point(2, 7)]).expect("counted");
+    let [some, rest] = [44, 20].map(|pages| create(&mut mm, b, pages, &[VRAM]));
+    let first = mm.make_resident(b, &[some]).expect("room").expect("it comes");
+    mm.offer(a, &[given], OfferPriority::Low, OfferFlags::default(), &[point(1, 6)]).expect("it may be");
+    let second = mm.make_resident(b, &[rest]).expect("room").expect("it comes");
+    assert_eq!((&second.after[..], mm.offered(given)), (&[point(1, 6)][..], Some(true)));
+    let uses: Vec<_> = [&first, &second].into_iter().flat_map(uses_of).collect();
+    assert!(mm.give_way(other, of(2), &uses));
+    assert_eq!((rescued(&mut mm, &second), mm.offered(given)), (20, Some(false)));
+    mm.check_invariants(&[]).expect("all rules hold");
+    mm.set_device_idle(b, true);
+    assert_eq!(comes_back(&mut mm, other, given), [(MoveKind::PageIn, 30)]);
+    mm.check_invariants(&[]).expect("all rules hold");
+}
