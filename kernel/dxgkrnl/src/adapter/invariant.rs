@@ -121,7 +121,7 @@ impl Adapter {
             })?;
         }
         for id in self.memory.cpu_view.unused() {
-            let unused = self.vidmm.allocations().any(|(known, _)| known == id) && !self.vidmm.uses_backing(id);
+            let unused = self.vidmm.has_allocation(id) && !self.vidmm.uses_backing(id);
             ensure(unused, "allocations", || format!("{id:?} has gone, or its system pages are used and not lent"))?;
         }
         self.check_commitments()?;

@@ -41,6 +41,11 @@ impl<F: Copy + Eq + Debug> Devices<F> {
         self[device].owned.iter().copied()
     }
 
+    /// Whether a device, which may have gone, owns an allocation.
+    pub(crate) fn owns(&self, device: DeviceId, id: AllocationId) -> bool {
+        self.get(device).is_some_and(|known| known.owned.contains(&id))
+    }
+
     /// The allocations of all steps that wait.
     pub(crate) fn postponed_for(&self, device: DeviceId) -> impl Iterator<Item = AllocationId> + '_ {
         self[device].postponed.iter().map(Postponed::allocation)

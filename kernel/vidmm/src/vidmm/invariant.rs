@@ -86,6 +86,11 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
         self.allocations.iter().map(|(id, allocation)| (id, allocation.owner))
     }
 
+    /// Whether an allocation is there: destroyed content is until the last work that uses it returns.
+    pub fn has_allocation(&self, id: AllocationId) -> bool {
+        self.allocations.get(id).is_some()
+    }
+
     fn check_last_works(&self) -> Result<(), BrokenInvariant> {
         let returned = self.works.returned();
         for (id, allocation) in self.allocations.iter() {

@@ -36,9 +36,8 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
             ensure(sum == Some(allocation.count), "lists", || {
                 format!("{id:?} counts {}, its holders {sum:?}", allocation.count)
             })?;
-            let owned = |owner| self.devices.get(owner).is_some() && self.devices.owned(owner).any(|owned| owned == id);
-            let owned =
-                allocation.owner.is_none_or(owned) && (allocation.owner.is_some() || allocation.holders.is_empty());
+            let owned = allocation.owner.is_none_or(|owner| self.devices.owns(owner, id))
+                && (allocation.owner.is_some() || allocation.holders.is_empty());
             ensure(owned, "lists", || format!("{id:?} is not owned by its owner"))?;
             let over = allocation.doomed.is_none() || allocation.count == 0 && allocation.locks.count == 0;
             ensure(over, "lists", || format!("{id:?} is destroyed and still listed or locked"))?;
