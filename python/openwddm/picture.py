@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable
 from typing import Any
+
+from .recorder import write_whole
 
 _Curve = tuple[str, int, str]
 
@@ -39,7 +42,9 @@ def plot(records: Iterable[dict[str, Any]], path: str | os.PathLike[str] | None 
     axes.grid(alpha=0.3)
     axes.legend()
     if path is not None:
-        figure.savefig(path)
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=os.path.splitext(path)[1][1:] or None)
+        write_whole(path, drawn.getvalue())
     return figure
 
 

@@ -14,10 +14,12 @@ eagerly while they are recorded.
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import gzip
 import json
 import os
+import stat
 import threading
 import time
 import weakref
@@ -89,18 +91,64 @@ class Recording:
         return json.dumps(self.document(), separators=(",", ":")).encode()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the string, gzipped if the name ends in ``.gz``; a file that stands there is replaced only by a whole one."""
+        """Writes the string, gzipped if the name ends in ``.gz``, as ``write_whole`` writes a file."""
         path = os.fspath(path)
         text = self.to_bytes()
-        partial = f"{path}.{os.getpid()}.partial"
-        try:
-            with open(partial, "wb") as file:
-                file.write(gzip.compress(text, 9, mtime=0) if path.endswith(".gz") else text)
-            os.replace(partial, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(partial)
-            raise
+        write_whole(path, gzip.compress(text, 9, mtime=0) if path.endswith(".gz") else text)
+
+
+def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
+    """Writes a file whole or not at all. An existing file is replaced by one of its mode and owner. Links are followed; a file of several
+    names, or in a folder that takes no other file, is written over; a pipe, a terminal or a character device is written into.
+
+    Raises ``OSError`` for a folder, a socket, a block device, a file that may not be written to, and a write that fails; then an existing file
+    is what it was.
+    """
+    path = os.fspath(path)
+    try:
+        stands: os.stat_result | None = os.stat(path)
+    except FileNotFoundError:
+        stands = None
+    if stands is not None and not stat.S_ISREG(stands.st_mode):
+        if stat.S_ISBLK(stands.st_mode) or stat.S_ISSOCK(stands.st_mode):
+            raise OSError(errno.EINVAL, "a block device or a socket takes no file: name another", path)
+        with open(path, "wb", buffering=0) as into:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[into.write(rest) or 0 :]
+        return
+    path = os.path.realpath(path)
+    if stands is not None and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, "the file may not be written to", path)
+    if stands is not None and (stands.st_nlink > 1 or not _write_beside(path, content, stands)):
+        with open(path, "r+b") as over:
+            os.posix_fallocate(over.fileno(), 0, max(len(content), 1))
+            over.write(content)
+            over.truncate()
+    elif stands is None:
+        _write_beside(path, content, None)
+
+
+def _write_beside(path: str, content: bytes, stands: os.stat_result | None) -> bool:
+    """Writes another file, which takes the place of the one at the path; false: the existing one cannot be replaced so."""
+    partial = f"{path}.{os.getpid()}.partial"
+    try:
+        with open(partial, "xb") as file:
+            if stands is not None:
+                if (os.fstat(file.fileno()).st_uid, os.fstat(file.fileno()).st_gid) != (stands.st_uid, stands.st_gid):
+                    os.fchown(file.fileno(), stands.st_uid, stands.st_gid)
+                os.fchmod(file.fileno(), stat.S_IMODE(stands.st_mode))
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        if stands is not None and isinstance(error, PermissionError):
+            return False
+        raise
+    return True
 
 
 def record(

@@ -14,6 +14,11 @@ def load():
         import torch  # noqa: F401
     except ImportError:
         raise unittest.SkipTest(f"the recorder needs PyTorch, which {sys.executable} does not have") from None
+    return load_without_torch()
+
+
+def load_without_torch():
+    """The module ``recorder``, for what needs no PyTorch."""
     if "recorder" in sys.modules:
         return sys.modules["recorder"]
     spec = importlib.util.spec_from_file_location("recorder", FILE)
