@@ -24,4 +24,5 @@ def sweep(
     page: str | os.PathLike[str] | None = None,
     target_millionths: int = ...,
 ) -> str:
-    """The rows of all runs as JSON: ``{"rows": [...], "left_out": [...]}``. Policies: None is that of a single run, none is all."""
+    """The rows of all runs as JSON: ``{"rows": [...], "asked_bytes": [...], "left_out": [...], "lost": [...]}``; ``asked_bytes`` are the sizes for the
+    first workload, in order. Policies: None is that of a single run, none is all."""

@@ -41,17 +41,19 @@ def whatif(
     link: str | None = None,
     time_limit: int | None = None,
 ) -> list[Record]:
-    """One record for each memory size: how long the steps take, what moves, and the least that any memory manager moves.
+    """One record for each memory size, in their order: how long the steps take, what moves, and the least that any memory manager moves.
+    Sizes that are given twice, or mean the same bytes, have a record each.
 
     ``link`` is the bus to system memory, each way and both at once (``"15.754GB/s"``); ``time_limit`` seconds for each bound, 0 for none.
 
     Raises ``InputError`` for what cannot be run, a size that is too small included; ``KernelError`` when a run fails.
     """
     policies = None if policy is None else [policy]
-    rows, left_out, _ = _run([string], vram, policies, processes, steps, adapter, link, None, time_limit, None, None, 0.95)
-    for size in left_out:
+    found = _run([string], vram, policies, processes, steps, adapter, link, None, time_limit, None, None, 0.95)
+    for size in found["left_out"]:
         raise _native.InputError(f"vram={size['asked_bytes']}: {size['problem']}")
-    return rows
+    records = {row["asked_bytes"]: row for row in found["rows"]}
+    return [dict(records[size]) for size in found["asked_bytes"]]
 
 
 def sweep(
@@ -79,12 +81,12 @@ def sweep(
     """
     several = list(strings) if isinstance(strings, (list, tuple)) else [strings]
     names = [policies] if isinstance(policies, str) else list(policies or ())
-    found, left_out, lost = _run(several, vram, names, processes, steps, adapter, link, jobs, time_limit, rows, page, target)
-    for size in left_out:
+    found = _run(several, vram, names, processes, steps, adapter, link, jobs, time_limit, rows, page, target)
+    for size in found["left_out"]:
         warnings.warn(f"{size['workload']} left out at {size['asked_bytes']} bytes: {size['problem']}", LeftOut, stacklevel=2)
-    if lost:
-        raise Lost("; ".join(lost), found)
-    return found
+    if found["lost"]:
+        raise Lost("; ".join(found["lost"]), found["rows"])
+    return found["rows"]
 
 
 def _run(
@@ -100,7 +102,7 @@ def _run(
     rows: str | os.PathLike[str] | None,
     page: str | os.PathLike[str] | None,
     target: float,
-) -> tuple[list[Record], list[Record], list[str]]:
+) -> dict[str, Any]:
     several = isinstance(vram, Iterable) and not isinstance(vram, (str, bytes))
     sizes = [_size(size) for size in (vram if several else [vram])]  # type: ignore[union-attr, arg-type]
     if not sizes:
@@ -122,8 +124,8 @@ def _run(
         page=page,
         target_millionths=round(target * 1_000_000),
     )
-    found = json.loads(text)
-    return found["rows"], found["left_out"], found["lost"]
+    found: dict[str, Any] = json.loads(text)
+    return found
 
 
 def _workload(step: Step) -> str | os.PathLike[str] | tuple[str, bytes]:

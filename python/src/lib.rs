@@ -14,7 +14,8 @@ use pyo3::prelude::*;
 use crate::error::{InputError, KernelError};
 use crate::request::Source;
 
-/// Replays workloads and gives the rows of all runs as JSON: `{"rows": […], "left_out": […], "lost": […]}`; `lost` names what could not be written.
+/// Replays workloads and gives the rows of all runs as JSON: `{"rows": […], "asked_bytes": […], "left_out": […], "lost": […]}`; `asked_bytes` has the
+/// sizes for the first workload in the order of `sizes`, and `lost` names what could not be written.
 #[pyfunction]
 #[pyo3(signature = (workloads, *, sizes, policies=None, processes=None, steps=None, adapter=None, link=None, jobs=None, time_limit=None, rows=None, page=None, target_millionths=950_000))]
 #[expect(clippy::too_many_arguments, reason = "the options of a sweep, each under its name")]
@@ -42,7 +43,11 @@ fn sweep(
     let unkept = swept.unkept.as_ref().map(|unkept| unkept.error.to_string());
     let undrawn = page.and_then(|page| request::write_page(&page, &swept, target_millionths).err());
     let lost: Vec<String> = unkept.into_iter().chain(undrawn.map(|error| error.to_string())).collect();
-    let value = serde_json::json!({ "rows": swept.rows, "left_out": swept.unfit, "lost": lost });
+    let peak_bytes = swept.rows.first().map_or(0, |row| row.peak_bytes);
+    let asked: Vec<u64> =
+        options.sizes.iter().flat_map(|sizes| sizes.each()).map(|size| size.bytes(peak_bytes)).collect();
+    let value =
+        serde_json::json!({ "rows": swept.rows, "asked_bytes": asked, "left_out": swept.unfit, "lost": lost });
     Ok(value.to_string())
 }
 

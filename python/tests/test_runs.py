@@ -52,9 +52,11 @@ class Figures(unittest.TestCase):
 
     def test_sizes_are_bytes_shares_and_words(self):
         records = openwddm.whatif(GPT, vram=[0.6, 200_000_000, "60%", "0.8..1.0/3"], steps=1, **NO_BOUND)
-        asked = sorted(record["asked_bytes"] for record in records)
+        asked = [record["asked_bytes"] for record in records]
         peak = 248_325_436
-        self.assertEqual(asked, sorted({peak * 6 // 10, 200_000_000, peak * 8 // 10, peak * 9 // 10, peak}))
+        shares = [peak * tenths // 10 for tenths in (8, 9, 10)]
+        self.assertEqual(asked, [peak * 6 // 10, 200_000_000, peak * 6 // 10, *shares], "a record for each, in order")
+        self.assertEqual(records[0], records[2])
 
     def test_recorded_times_are_those_of_the_run(self):
         (record,) = openwddm.whatif(tiny(), vram=1.0, steps=2, **NO_BOUND)
