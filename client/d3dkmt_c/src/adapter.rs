@@ -7,6 +7,7 @@ use wddm_types::{Luid, NtStatus, RawHandle};
 use crate::border::{Answer, Caller};
 use crate::event::handle::process_handle;
 use crate::refusal::{expect_reply, invalid, refuse};
+use crate::subject::Subject;
 
 /// Most adapters that a list names (`MAX_ENUM_ADAPTERS`).
 const ADAPTERS_MAX: u32 = MAX_ENUM_ADAPTERS as u32;
@@ -193,6 +194,21 @@ pub fn one_physical_adapter(index: u32) -> Result<(), kmt_calls::Refusal> {
 }
 
 // spec: sync §3.17
+/// Has no effect: no adapter of this kernel protects content.
+pub fn set_hw_protection_teardown_recovery(
+    caller: &Caller<'_>,
+    arguments: &D3DKMT_SETHWPROTECTIONTEARDOWNRECOVERY,
+) -> Answer {
+    Subject::Adapter.judge(caller, arguments.hAdapter.into())?;
+    Ok(NtStatus::SUCCESS)
+}
+
+/// The kernel is no guest of a virtual machine whose host could know the program.
+pub fn register_vail_process(_caller: &Caller<'_>) -> Answer {
+    let reason = "the kernel is no guest, and knows no host of virtual machines";
+    Err(refuse(NtStatus::GRAPHICS_VAIL_STATE_CHANGED, reason))
+}
+
 pub fn set_stable_power_state(caller: &Caller<'_>, arguments: &D3DKMT_SETSTABLEPOWERSTATE) -> Answer {
     let (adapter, enabled) = (RawHandle(arguments.hAdapter), arguments.Enabled != 0);
     caller.process.call(Call::Adapter(AdapterCall::SetStablePowerState { adapter, enabled }))?;

@@ -18,6 +18,7 @@ use wddm_types::NtStatus;
 
 use crate::refusal::{invalid, not_supported, refuse};
 use crate::session::{Process, Session};
+use crate::subject::{Subject, name_at};
 use crate::trace::{self, Returned, Watched};
 
 pub(crate) use play::play;
@@ -132,9 +133,36 @@ pub unsafe fn enter(
     status(name, Place::Parameters(parameters), |watched| body(&Caller { process: session.process()?, watched }))
 }
 
-/// A function that is not built.
-pub fn refused(name: &str, reason: &'static str) -> i32 {
-    status(name, Place::Nothing, |_| Err(not_supported(reason)))
+/// A function that refuses each use. `subject`: the object that its structure names, and where.
+///
+/// # Safety
+/// `arguments`, if not NULL, is good for what the function's declaration says until this returns.
+pub unsafe fn enter_refused(
+    session: &Session,
+    name: &str,
+    arguments: *const c_void,
+    (subject, offset): (Subject, usize),
+    reason: &'static str,
+) -> i32 {
+    if subject == Subject::Nothing {
+        return status(name, Place::Nothing, |_| Err(not_supported(reason)));
+    }
+    if subject.is_in_structure() && arguments.is_null() {
+        return status(name, Place::Nothing, |_| Err(invalid("NULL for the pointer to the arguments")));
+    }
+    let named = match subject {
+        Subject::AdapterItself => arguments.addr() as u64,
+        // SAFETY: not NULL, and readable as the caller vouches.
+        _ => unsafe { name_at(arguments, offset, subject.size()) },
+    };
+    // SAFETY: `refusal` follows no pointer.
+    unsafe { enter(session, name, &[named], |caller| refusal(caller, subject, named, reason)) }
+}
+
+/// The refusal of a request to a function that refuses each use: for its object, or else for the function.
+pub(crate) fn refusal(caller: &Caller<'_>, subject: Subject, named: u64, reason: &'static str) -> Answer {
+    subject.judge(caller, named)?;
+    Err(not_supported(reason))
 }
 
 /// A function that has nothing to do.

@@ -16,6 +16,15 @@ use crate::border::{Answer, Caller};
 use crate::handle::{event_or_section, in_c};
 use crate::refusal::expect_reply;
 
+/// No NT handle of the kernel has this number.
+const NO_NT_HANDLE: u64 = 0;
+
+/// An NT handle from C for a call that names a device as well, which the kernel judges first: another handle becomes a number that is
+/// none of the kernel's, and the kernel refuses that.
+pub fn nt_handle_behind_device(caller: &Caller<'_>, handle: HANDLE) -> u64 {
+    handle::nt_handle(caller, handle).unwrap_or(NO_NT_HANDLE)
+}
+
 /// `CreateEvent`: not set.
 pub fn create_event(caller: &Caller<'_>, arguments: &mut OPENWDDM_CREATEEVENT) -> Answer {
     arguments.hEvent = handle::create(caller, arguments.bManualReset != 0)?;

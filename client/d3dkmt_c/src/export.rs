@@ -6,7 +6,7 @@
 macro_rules! export {
     ($session:expr) => {
         $crate::functions! { [$crate::export_each] $session }
-        $crate::unsupported! { $crate::export_unsupported }
+        $crate::unsupported! { [$crate::export_unsupported] $session }
 
         /// `D3DKMTShareObjects`.
         ///
@@ -65,6 +65,15 @@ macro_rules! export {
             let parameters = [process.addr() as u64];
             // SAFETY: the function follows no pointer.
             unsafe { $crate::exported::enter($session, "D3DKMTReleaseProcessVidPnSourceOwners", &parameters, body) }
+        }
+
+        /// `D3DKMTRegisterVailProcess`. No pointer is followed.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn D3DKMTRegisterVailProcess(identifier: *const ::std::ffi::c_void) -> i32 {
+            let parameters = [identifier.addr() as u64];
+            let body = $crate::exported::register_vail_process;
+            // SAFETY: the function follows no pointer.
+            unsafe { $crate::exported::enter($session, "D3DKMTRegisterVailProcess", &parameters, body) }
         }
 
         /// `D3DKMTCheckExclusiveOwnership`: whether some device owns a display for itself. No pointers.
@@ -139,12 +148,17 @@ macro_rules! export_one {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_unsupported {
-    ($($reason:literal { $($name:ident $parameters:literal;)* })*) => {
+    ($session:expr; $($reason:literal { $($name:ident $parameters:literal $subject:ident $offset:literal;)* })*) => {
         $($(
-            /// Not built: answers `STATUS_NOT_SUPPORTED`, whatever its arguments.
+            /// Not built: answers `STATUS_NOT_SUPPORTED` to each request that names an object.
+            ///
+            /// # Safety
+            /// The pointer, if not NULL, is good for the structure of the declaration during the call.
             #[unsafe(no_mangle)]
-            pub extern "C" fn $name() -> i32 {
-                $crate::exported::refused(stringify!($name), $reason)
+            pub unsafe extern "C" fn $name(arguments: *const ::std::ffi::c_void) -> i32 {
+                let subject = ($crate::exported::Subject::$subject, $offset);
+                // SAFETY: the C caller vouches for its pointer.
+                unsafe { $crate::exported::enter_refused($session, stringify!($name), arguments, subject, $reason) }
             }
         )*)*
     };

@@ -8,7 +8,7 @@ use kmt_calls::{
 use wddm_types::{NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
-use crate::event::handle::nt_handle;
+use crate::event::nt_handle_behind_device;
 use crate::refusal::{expect_reply, invalid};
 use crate::sync_object::for_gpu;
 
@@ -63,7 +63,7 @@ pub fn open_native_fence_from_nt_handle(
     arguments: &mut D3DKMT_OPENNATIVEFENCEFROMNTHANDLE,
 ) -> Answer {
     let request = OpenSyncObjectRequest {
-        handle: nt_handle(caller, arguments.hNtHandle)?,
+        handle: nt_handle_behind_device(caller, arguments.hNtHandle),
         engine_affinity: arguments.EngineAffinity,
         flags: FenceFlags::from_bits_retain(arguments.Flags.Value),
         ..OpenSyncObjectRequest::default()

@@ -52,6 +52,7 @@ macro_rules! functions {
             writes D3DKMTIsFeatureEnabled(D3DKMT_ISFEATUREENABLED) is_feature_enabled;
             writes D3DKMTQueryClockCalibration(D3DKMT_QUERYCLOCKCALIBRATION) query_clock_calibration;
             writes D3DKMTQueryStatistics(D3DKMT_QUERYSTATISTICS) query_statistics;
+            reads D3DKMTSetHwProtectionTeardownRecovery(D3DKMT_SETHWPROTECTIONTEARDOWNRECOVERY) set_hw_protection_teardown_recovery lacks "no adapter of this kernel protects content: the function has no effect";
             reads D3DKMTSetStablePowerState(D3DKMT_SETSTABLEPOWERSTATE) set_stable_power_state;
             tells D3DKMTEnumProcesses(D3DKMT_ENUMPROCESSES) enum_processes;
             reads D3DKMTEscape(D3DKMT_ESCAPE) escape;
@@ -234,6 +235,10 @@ pub const PLAIN: &[Function] = &[
     Function {
         state: FunctionState::Partly("the displays of another process"),
         ..plain("D3DKMTReleaseProcessVidPnSourceOwners", "HANDLE")
+    },
+    Function {
+        state: FunctionState::Lacks("the kernel is no guest: each use is `GRAPHICS_VAIL_STATE_CHANGED`"),
+        ..plain("D3DKMTRegisterVailProcess", "CONST GUID*")
     },
     Function { returns: "BOOLEAN", ..plain("D3DKMTCheckExclusiveOwnership", "VOID") },
     Function { returns: "VOID", ..plain("D3DKMTCloseDxCoreDevice", "VOID") },

@@ -50,6 +50,7 @@ mod residency;
 mod resource;
 mod session;
 mod statistics;
+mod subject;
 mod sync_object;
 mod trace;
 mod unsupported;
@@ -62,8 +63,9 @@ pub use fidelity::{WITHOUT_EFFECT, WithoutEffect};
 pub use function::{FUNCTIONS, Function, FunctionState, PLAIN, functions};
 pub use playback::{FLAVOUR, PlayError, Playback, Played, from_wsl};
 pub use session::{OpenLink, Session};
+pub use subject::Subject;
 pub use trace::{VERSION as TRACE_VERSION, Value, program_ends};
-pub use unsupported::UNSUPPORTED;
+pub use unsupported::{SUBJECTS, UNSUPPORTED};
 
 /// The items that [`export!`] alone calls.
 #[doc(hidden)]
@@ -71,7 +73,7 @@ pub mod exported {
     pub use crate::adapter::*;
     pub use crate::allocation::*;
     pub use crate::border::{
-        Caller, enter, enter_finding, enter_in, enter_in_out, enter_telling, nothing_to_do, refused,
+        Caller, enter, enter_finding, enter_in, enter_in_out, enter_refused, enter_telling, nothing_to_do,
     };
     pub use crate::context::*;
     pub use crate::device::*;
@@ -99,5 +101,6 @@ pub mod exported {
     pub use crate::residency::*;
     pub use crate::resource::*;
     pub use crate::statistics::*;
+    pub use crate::subject::Subject;
     pub use crate::sync_object::*;
 }

@@ -18,13 +18,15 @@ use kmt_link::Link;
 use thiserror::Error;
 use wddm_types::NtStatus;
 
-use crate::border::{Answer, Caller, play};
+use crate::border::{Answer, Caller, play, refusal};
 use crate::exported;
 use crate::function::{Function, FunctionState, functions};
 use crate::parameter::arguments_of;
-use crate::refusal::{not_supported, unsuccessful};
+use crate::refusal::{invalid, not_supported, unsuccessful};
 use crate::session::Process;
+use crate::subject::Subject;
 use crate::trace::{Decoder, JSON, Side, Value, Watched};
+use crate::unsupported::SUBJECTS;
 use arena::Arena;
 
 pub use flavour::{FLAVOUR, from_wsl};
@@ -135,10 +137,18 @@ pub(crate) fn without_structure(name: &str, caller: &Caller<'_>, at: usize) -> A
         "D3DKMTReleaseProcessVidPnSourceOwners" => {
             exported::release_sources_of(caller, std::ptr::without_provenance_mut(place(parameters(1)?[0])))
         }
+        "D3DKMTRegisterVailProcess" => exported::register_vail_process(caller),
         "D3DKMTCheckExclusiveOwnership" => exported::no_exclusive_owner(caller),
         "D3DKMTCloseDxCoreDevice" => Ok(NtStatus::SUCCESS),
         name => match functions().find(|function| function.name == name).map(|function| function.state) {
-            Some(FunctionState::Refuses(reason)) => Err(not_supported(reason)),
+            Some(FunctionState::Refuses(reason)) => {
+                let subject = SUBJECTS.iter().find(|(known, ..)| *known == name).map(|(_, subject, _)| *subject);
+                match subject.filter(|subject| *subject != Subject::Nothing) {
+                    None => Err(not_supported(reason)),
+                    Some(_) if at == 0 => Err(invalid("NULL for the pointer to the arguments")),
+                    Some(subject) => refusal(caller, subject, parameters(1)?[0], reason),
+                }
+            }
             _ => Err(unsuccessful(format!("no way to call {name}"))),
         },
     }

@@ -140,12 +140,12 @@ pub fn reclaim_allocations(caller: &Caller<'_>, arguments: &mut D3DKMT_RECLAIMAL
 /// A process's content that the kernel can give up without a copy. The kernel numbers no decommitments.
 // spec: memory §5.9
 pub fn query_process_offer_info(caller: &Caller<'_>, arguments: &mut D3DKMT_QUERYPROCESSOFFERINFO) -> Answer {
+    let process = process_handle(caller, arguments.hProcess)?;
+    let reply = caller.process.call(Call::Statistics(StatisticsCall::QueryProcessOfferInfo { process }))?;
     let (given, wanted) = (arguments.cbSize as usize, size_of::<D3DKMT_QUERYPROCESSOFFERINFO>());
     if given != wanted {
         return Err(invalid(format!("cbSize is {given}, and the structure has {wanted} bytes; set cbSize to that")));
     }
-    let process = process_handle(caller, arguments.hProcess)?;
-    let reply = caller.process.call(Call::Statistics(StatisticsCall::QueryProcessOfferInfo { process }))?;
     arguments.DecommittableBytes = expect_reply!(reply, Reply::DecommittableBytes(bytes) => bytes);
     arguments.DecommitUniqueness = 0;
     Ok(NtStatus::SUCCESS)

@@ -9,6 +9,7 @@ use wddm_types::{NtStatus, ProcessId, RawHandle};
 use crate::adapter::luid_in_c;
 use crate::border::{Answer, Caller, ResultBuffer};
 use crate::event::handle::{nt_handle, nt_handle_in_c};
+use crate::event::nt_handle_behind_device;
 use crate::handle::handles;
 use crate::name::object_name;
 use crate::refusal::{expect_reply, invalid, refuse, unsuccessful};
@@ -57,7 +58,8 @@ pub fn query_resource_info_from_nt_handle(
     caller: &Caller<'_>,
     arguments: &mut D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE,
 ) -> Answer {
-    let info = info(caller, arguments.hDevice, ShareName::NtHandle(nt_handle(caller, arguments.hNtHandle)?))?;
+    let share = ShareName::NtHandle(nt_handle_behind_device(caller, arguments.hNtHandle));
+    let info = info(caller, arguments.hDevice, share)?;
     arguments.PrivateRuntimeDataSize = runtime_data_bytes(&info);
     arguments.TotalPrivateDriverDataSize = info.total_private_data_bytes;
     arguments.ResourcePrivateDriverDataSize = info.private_data_bytes;
@@ -208,7 +210,7 @@ pub fn open_resource_from_nt_handle(caller: &Caller<'_>, arguments: &mut D3DKMT_
         total,
         total_room: caller.room(total.cast(), total_size)?,
     };
-    let share = ShareName::NtHandle(nt_handle(caller, arguments.hNtHandle)?);
+    let share = ShareName::NtHandle(nt_handle_behind_device(caller, arguments.hNtHandle));
     let opened = opening.open(caller, arguments.hDevice, share, arguments.NumAllocations)?;
     room.write(&infos2(&opened, &opening.blobs(&opened)));
     arguments.TotalPrivateDriverDataBufferSize = blob_bytes(&opened);

@@ -9,6 +9,7 @@ use wddm_types::{CpuVa, GpuVa, NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
 use crate::event::handle::{nt_handle, object_gone, serves, set_of_refused_wait, with_event};
+use crate::event::nt_handle_behind_device;
 use crate::handle::{handles, points};
 use crate::refusal::{expect_reply, invalid};
 
@@ -171,7 +172,7 @@ pub fn open_sync_object_from_nt_handle2(
 ) -> Answer {
     let mut arm = arguments.Anonymous.MonitoredFence();
     let request = OpenSyncObjectRequest {
-        handle: nt_handle(caller, arguments.hNtHandle)?,
+        handle: nt_handle_behind_device(caller, arguments.hNtHandle),
         engine_affinity: arm.EngineAffinity,
         flags: FenceFlags::from_bits_retain(arguments.Flags.Value),
         ..OpenSyncObjectRequest::default()

@@ -339,6 +339,11 @@ layout! {
         8 Result: DXGK_ISFEATUREENABLED_RESULT = "out: the feature's state",
     }
 
+    structure D3DKMT_SETHWPROTECTIONTEARDOWNRECOVERY { 8;
+        0 hAdapter: D3DKMT_HANDLE = "in: the adapter",
+        4 Recovered: BOOL = "unread: no adapter of this kernel protects content",
+    }
+
     structure D3DKMT_SETSTABLEPOWERSTATE { 8;
         0 hAdapter: D3DKMT_HANDLE = "in: the adapter; closing this handle ends what it asked for",
         4 Enabled: BOOL = "in: TRUE: engines without work keep their full power; FALSE: no longer on behalf of this handle",

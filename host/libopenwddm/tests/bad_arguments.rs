@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use d3dkmt_c::{FUNCTIONS, UNSUPPORTED, functions};
+use d3dkmt_c::{FUNCTIONS, SUBJECTS, Subject, UNSUPPORTED, functions};
 
 /// Functions that ask nothing of their structure, or of one of zeros: how many adapters there are at most, an event, a mutex.
 const CONTENT_WITH_ZEROS: [&str; 7] = [
@@ -22,6 +22,9 @@ const CONTENT_WITH_ZEROS: [&str; 7] = [
 ];
 const CONTENT_WITH_ONES: [&str; 4] =
     ["D3DKMTEnumAdapters", "D3DKMTCreateKeyedMutex", "OpenWddmCreateEvent", "OpenWddmQueryProcess"];
+
+/// The argument of a function whose structure the header does not have.
+const ROOM: &str = "(void*)room.bytes";
 
 const HEAD: &str = r#"
 #include <stdio.h>
@@ -84,8 +87,11 @@ const TAIL: &str = r#"
     D3DKMT_CREATEDEVICE create = {.hAdapter = list.Adapters[0].hAdapter};
     status = D3DKMTCreateDevice(&create);
     expect("D3DKMTCreateDevice", "everything before", status, status == STATUS_SUCCESS);
-    return failures != 0;
-}
+    D3DKMT_SETHWPROTECTIONTEARDOWNRECOVERY recovery = {.hAdapter = list.Adapters[0].hAdapter};
+    status = D3DKMTSetHwProtectionTeardownRecovery(&recovery);
+    expect("D3DKMTSetHwProtectionTeardownRecovery", "an adapter", status, status == STATUS_SUCCESS);
+    status = D3DKMTRegisterVailProcess(NULL);
+    expect("D3DKMTRegisterVailProcess", "no guest", status, status == STATUS_GRAPHICS_VAIL_STATE_CHANGED);
 "#;
 
 /// The whole program.
@@ -113,14 +119,39 @@ fn program() -> String {
         call("zeros", &fill(0), &room, answers(&CONTENT_WITH_ZEROS));
         call("ones", &fill(0xff), &room, answers(&CONTENT_WITH_ONES));
     }
-    for function in UNSUPPORTED {
+    for (function, (_, subject, _)) in UNSUPPORTED.iter().zip(SUBJECTS) {
         let name = function.name;
-        let nothing = vec!["0"; function.parameters.split(", ").count()].join(", ");
-        writeln!(text, "    status = {name}({nothing});").expect("a string");
-        writeln!(text, "    expect(\"{name}\", \"nothing\", status, status == STATUS_NOT_SUPPORTED);")
+        let more = ", 0".repeat(function.parameters.split(", ").count() - 1);
+        for (what, argument, byte) in [("NULL", "0", 0), ("zeros", ROOM, 0), ("garbage", ROOM, 0xcc)] {
+            let right = match (subject, what) {
+                (Subject::Nothing, _) => "status == STATUS_NOT_SUPPORTED",
+                (Subject::NtHandle | Subject::Process, "zeros" | "garbage") => "status == STATUS_INVALID_HANDLE",
+                _ => "status == STATUS_INVALID_PARAMETER",
+            };
+            let argument = if *subject == Subject::AdapterItself { "0x7fffffff" } else { argument };
+            writeln!(text, "    memset(room.bytes, {byte}, 64);\n    status = {name}({argument}{more});")
+                .expect("a string");
+            writeln!(text, "    expect(\"{name}\", \"{what}\", status, {right});").expect("a string");
+        }
+    }
+    text.push_str(TAIL);
+    for (function, (_, subject, offset)) in UNSUPPORTED.iter().zip(SUBJECTS) {
+        let name = function.name;
+        let (handle, argument) = match subject {
+            Subject::Adapter => ("list.Adapters[0].hAdapter", ROOM),
+            Subject::AdapterItself => ("0", "list.Adapters[0].hAdapter"),
+            Subject::Device | Subject::Context | Subject::Other => ("create.hDevice", ROOM),
+            Subject::Luid => ("list.Adapters[0].AdapterLuid.LowPart", ROOM),
+            Subject::NtHandle | Subject::Process | Subject::Nowhere | Subject::Nothing => continue,
+        };
+        let more = ", 0".repeat(function.parameters.split(", ").count() - 1);
+        writeln!(text, "    memset(room.bytes, 0, 64);\n    *(UINT*)(room.bytes + {offset}) = {handle};")
+            .expect("a string");
+        writeln!(text, "    status = {name}({argument}{more});").expect("a string");
+        writeln!(text, "    expect(\"{name}\", \"an object\", status, status == STATUS_NOT_SUPPORTED);")
             .expect("a string");
     }
-    text + TAIL
+    text + "    return failures != 0;\n}\n"
 }
 
 // spec: sync §5, memory §9.3
@@ -157,8 +188,11 @@ fn every_function_is_traced(trace: &str) {
     let called: BTreeSet<&str> = lines.iter().map(|line| line["call"].as_str().expect("a name")).collect();
     let listed: BTreeSet<&str> = functions().map(|function| function.name).collect();
     assert_eq!(called, listed);
-    // Four calls of each with a structure, and those of the end.
-    assert_eq!(lines.len(), 4 * FUNCTIONS.len() + UNSUPPORTED.len() + 14);
+    // Four calls of each with a structure, three of each that refuses each use and one that names an object, and those of the end.
+    let named = SUBJECTS.iter().filter(|(_, subject, _)| {
+        !matches!(subject, Subject::NtHandle | Subject::Process | Subject::Nowhere | Subject::Nothing)
+    });
+    assert_eq!(lines.len(), 4 * FUNCTIONS.len() + 3 * UNSUPPORTED.len() + named.count() + 16);
     let refused: Vec<_> = lines.iter().filter(|line| line["status"].as_str() >= Some("0xc")).collect();
     assert!(refused.iter().all(|line| line["reason"].is_string() && line["name"].is_string()), "{refused:?}");
     assert!(refused.len() > 4 * FUNCTIONS.len() - 20, "{} refusals", refused.len());

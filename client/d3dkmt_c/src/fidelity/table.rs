@@ -56,6 +56,7 @@ pub const WITHOUT_EFFECT: &[WithoutEffect] = &[
     row("D3DKMT_OFFERALLOCATIONS", "Flags", "OfferImmediately", "each offer is immediate"),
     row("D3DKMT_PRESENT", "VidPnSourceId", "", "a primary is of one display, which the kernel knows"),
     row("D3DKMT_PRESENT", "bOptimizeForComposition", "", COMPOSITOR),
+    row("D3DKMT_SETHWPROTECTIONTEARDOWNRECOVERY", "Recovered", "", "no adapter of this kernel protects content"),
     row("D3DKMT_SETVIDPNSOURCEOWNER1", "Flags", "AllowOutputDuplication", COMPOSITOR),
     row("D3DKMT_SETVIDPNSOURCEOWNER1", "Flags", "DisableDWMVirtualMode", COMPOSITOR),
     row("OBJECT_ATTRIBUTES", "Attributes", "", "names are found without regard to case, and no handle is inherited"),
