@@ -112,6 +112,26 @@ static void resources(D3DKMT_HANDLE device) {
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTDestroyAllocation2(&nothing));
 }
 
+/* A call that names a device and an NT handle judges the device first; QueryProcessOfferInfo judges the process first. */
+static void wrong_in_both(D3DKMT_HANDLE device) {
+    D3DKMT_HANDLE devices[] = {0, device + 2, device};
+    for (int index = 0; index < 3; index++) {
+        NTSTATUS wanted = devices[index] == device ? STATUS_INVALID_HANDLE : STATUS_INVALID_PARAMETER;
+        D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2 object = {.hDevice = devices[index]};
+        EXPECT(wanted, D3DKMTOpenSyncObjectFromNtHandle2(&object));
+        D3DKMT_OPENNATIVEFENCEFROMNTHANDLE fence = {.hDevice = devices[index]};
+        EXPECT(wanted, D3DKMTOpenNativeFenceFromNtHandle(&fence));
+        D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE info = {.hDevice = devices[index]};
+        EXPECT(wanted, D3DKMTQueryResourceInfoFromNtHandle(&info));
+        D3DKMT_OPENRESOURCEFROMNTHANDLE resource = {.hDevice = devices[index]};
+        EXPECT(wanted, D3DKMTOpenResourceFromNtHandle(&resource));
+    }
+    D3DKMT_QUERYPROCESSOFFERINFO offers = {.hProcess = (HANDLE)(uintptr_t)0x7fff0004};
+    EXPECT(STATUS_INVALID_HANDLE, D3DKMTQueryProcessOfferInfo(&offers));
+    offers.hProcess = NULL;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryProcessOfferInfo(&offers));
+}
+
 static void adapters(D3DKMT_HANDLE first) {
     D3DKMT_HANDLE second = first_adapter();
     D3DKMT_HANDLE device = create_device(second);
@@ -130,6 +150,7 @@ int main(void) {
     nt_handles(device);
     system_handles(adapter, device);
     resources(device);
+    wrong_in_both(device);
     adapters(adapter);
     puts("small and its own");
     return 0;
