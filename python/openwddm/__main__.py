@@ -27,7 +27,8 @@ def main(words: Sequence[str] | None = None) -> int:
     print(
         f"{recording.model}: {recording.ops:,} allocations, peak {recording.peak_bytes:,} bytes, {recording.persistent_bytes:,} alive before; "
         f"reads are not in a snapshot: what leaves memory never comes back\n"
-        f"string: {asked.string}\n"
+        + "".join(f"{count:,} {what}\n" for what, count in recording.left_out.items() if " " in what)
+        + f"string: {asked.string}\n"
         f"try: openwddm run {asked.string} --virtual-time --steps 1 --vram 60%"
     )
     return 0

@@ -36,7 +36,7 @@ class RecordingError(ValueError):
     """A step that cannot be recorded as asked; the message says what to do."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Recording:
     """One recorded step. ``events`` are ``[name, reads, writes]`` with indices, or ``[-1, [storage]]``: that storage died."""
 
@@ -52,6 +52,13 @@ class Recording:
     source: str | None = None
     left_out: dict[str, int] = field(default_factory=dict)
     """Calls that are no operation of the string, by their kind."""
+
+    def __repr__(self) -> str:
+        """One line, however long the step."""
+        return (
+            f"Recording({self.model!r} on {self.device}: {self.ops:,} operations, {len(self.storages):,} storages, "
+            f"peak {self.peak_bytes:,} bytes)"
+        )
 
     @property
     def ops(self) -> int:

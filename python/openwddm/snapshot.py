@@ -9,6 +9,9 @@ A pickle is a program, and this one may come from a stranger: names of classes a
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import io
 import json
 import os
 import pickle
@@ -51,10 +54,11 @@ def from_snapshot(
     if not isinstance(traces, (list, tuple)):
         raise SnapshotError(f'{where}: this is no memory snapshot of PyTorch, for it has no list "device_traces"; {HOW}')
     number = _device(where, traces, device)
-    reader = _Reader(f"{where}: device_traces[{number}]")
+    segments = _Blocks(f"{where}: segments", value.get("segments") or (), number)
+    reader = _Reader(f"{where}: device_traces[{number}]", traces[number], segments)
     for at, entry in enumerate(traces[number]):
         reader.enter(at, entry)
-    reader.add_older(f"{where}: segments", value.get("segments") or (), number)
+    reader.add_older(segments)
     default = os.path.basename(where).removesuffix(".pickle").removesuffix(".pkl").removesuffix(".json")
     return reader.recording(name or default, number)
 
@@ -68,12 +72,18 @@ class _Plain(pickle.Unpickler):
 
 def _load(where: str, file: BinaryIO) -> Any:
     """The value of a file, which is not trusted."""
-    start = file.read(1)
+    start = file.read(3)
     file.seek(0)
     if not start:
         raise SnapshotError(f"{where}: the file is empty; {HOW}")
     try:
-        return json.load(file) if start in b"{[ \n" else _Plain(file).load()
+        if start[:2] == b"\x1f\x8b":
+            with gzip.open(file) as plain:
+                return _load(where, io.BytesIO(plain.read()))
+        is_text = start == b"\xef\xbb\xbf" or start[:1] in b"{[ \t\r\n"
+        return json.loads(file.read().decode("utf-8-sig")) if is_text else _Plain(file).load()
+    except SnapshotError:
+        raise
     except RecursionError:
         problem = "it nests too deeply"
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to ask for
@@ -100,11 +110,41 @@ def _device(where: str, traces: Any, asked: int | None) -> int:
     return having[0]
 
 
+class _Blocks:
+    """The state of memory at the end: the address and the bytes of each block that is in use then."""
+
+    def __init__(self, where: str, segments: Any, number: int) -> None:
+        self.alive: dict[int, int] = {}
+        for at, segment in enumerate(segments):
+            if not isinstance(segment, Mapping) or not isinstance(segment.get("blocks"), (list, tuple)):
+                raise SnapshotError(f'{where}[{at}]: a segment has a list "blocks"; write the snapshot again')
+            if segment.get("device", number) != number:
+                continue
+            address = _whole(f"{where}[{at}]", {"address": 0} | dict(segment), "address")
+            for index, block in enumerate(segment["blocks"]):
+                place = f"{where}[{at}].blocks[{index}]"
+                if not isinstance(block, Mapping):
+                    raise SnapshotError(f"{place}: a block is an object; write the snapshot again")
+                address = _whole(place, {"address": address} | dict(block), "address")
+                if block.get("state") in _ALIVE_STATES:
+                    size = _whole(place, block, "requested_size" if "requested_size" in block else "size")
+                    self.alive.setdefault(address, size)
+                address += _whole(place, block, "size")
+
+
 class _Reader:
     """Follows addresses through a trace."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, trace: Any, at_end: _Blocks) -> None:
         self._where = where
+        actions = {entry.get("action") for entry in trace if isinstance(entry, Mapping)}
+        # Recorded without the completions of frees: a free is over when it is requested, but for the last one of what is in use at the end.
+        self._requests_end = "free_requested" in actions and not actions & {"free_completed", "free"}
+        self._pending: dict[int, int] = {}
+        for at, entry in enumerate(trace if self._requests_end else ()):
+            if isinstance(entry, Mapping) and entry.get("action") in ("alloc", "free_requested"):
+                address = _whole(f"{where}[{at}]", entry, "addr")
+                self._pending[address] = at if entry["action"] == "free_requested" and address in at_end.alive else -1
         self._alive: dict[int, int] = {}  # address, storage
         self._storages: list[tuple[int, int]] = []
         self._events: list[list[Any]] = []
@@ -130,27 +170,19 @@ class _Reader:
             address = _whole(place, entry, "addr")
             if address not in self._alive:
                 self._new(address, _whole(place, entry, "size"), 1)
-            if action != "free_requested":  # another stream may still use it
+            if self._requests_end and self._pending[address] != at:
+                self._left_out["completions of frees, which were not recorded: a free counts when it is requested"] += 1
+                self._die(address)
+            elif action != "free_requested":  # another stream may still use it
                 self._die(address)
         else:
             self._left_out[action] += 1
 
-    def add_older(self, where: str, segments: Any, number: int) -> None:
+    def add_older(self, at_end: _Blocks) -> None:
         """What was alive all the time stands in no trace, but in the state at its end."""
-        for at, segment in enumerate(segments):
-            if not isinstance(segment, Mapping) or not isinstance(segment.get("blocks"), (list, tuple)):
-                raise SnapshotError(f'{where}[{at}]: a segment has a list "blocks"; write the snapshot again')
-            if segment.get("device", number) != number:
-                continue
-            address = segment.get("address", 0)
-            for index, block in enumerate(segment["blocks"]):
-                place = f"{where}[{at}].blocks[{index}]"
-                if not isinstance(block, Mapping):
-                    raise SnapshotError(f"{place}: a block is an object; write the snapshot again")
-                address = block.get("address", address)
-                if block.get("state") in _ALIVE_STATES and address not in self._alive:
-                    self._new(address, _whole(place, block, "requested_size" if "requested_size" in block else "size"), 1)
-                address += _whole(place, block, "size")
+        for address, size in at_end.alive.items():
+            if address not in self._alive:
+                self._new(address, size, 1)
 
     def recording(self, name: str, number: int) -> Recording:
         """The string."""
@@ -170,8 +202,11 @@ class _Reader:
 
 
 def _whole(place: str, entry: Mapping[str, Any], field: str) -> int:
-    """A whole number from 0 on that fits 64 bits."""
+    """A whole number from 0 on that fits 64 bits. Some converters to JSON write addresses as text."""
     value = entry.get(field)
+    if isinstance(value, str) and field in ("addr", "address"):
+        with contextlib.suppress(ValueError):
+            value = int(value, 0)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 64:
         return value
     raise SnapshotError(f'{place}: "{field}" is {value!r}, and has to be a whole number of 0 or more; write the snapshot again')

@@ -17,6 +17,13 @@ def content(path):
         return file.read()
 
 
+class Names(unittest.TestCase):
+    def test_a_recording_is_one_short_line(self):
+        events = [[0, [0], [1]], [-1, [1]]] * 10_000
+        string = recorder.Recording("big", "meta", ["aten.add"], [(16, 1), (8, 0)], events)
+        self.assertEqual(repr(string), "Recording('big' on meta: 10,000 operations, 2 storages, peak 24 bytes)")
+
+
 class Files(unittest.TestCase):
     def test_files_are_replaced_as_the_command_line_replaces_them(self):
         string = recorder.Recording("small", "cpu", ["aten.add"], [(16, True)], [[0, [0], [0]]])

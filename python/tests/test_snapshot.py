@@ -1,6 +1,7 @@
 """Memory snapshots become strings; what cannot is refused with its place. Needs neither PyTorch nor the extension."""
 
 import contextlib
+import gzip
 import io
 import json
 import os
@@ -60,6 +61,45 @@ class Reading(unittest.TestCase):
                 json.dump(SNAPSHOT, file)
             self.assertEqual(from_snapshot(one), from_snapshot(two))
             self.assertEqual(from_snapshot(one).model, "s")
+
+
+    def test_without_completions_a_free_counts_when_it_is_requested(self):
+        trace = []
+        for address in range(0, 100 * 4096, 4096):
+            trace += [entry("alloc", address, 1000), entry("free_requested", address, 1000)]
+        string = from_snapshot({"device_traces": [trace]})
+        self.assertEqual(string.peak_bytes, 1000)
+        ((what, count),) = string.left_out.items()
+        self.assertIn("completions of frees", what)
+        self.assertEqual(count, 100)
+        # Another stream still uses one of them at the end, and what follows it at the same address.
+        blocks = [{"size": 4096, "requested_size": 1000, "state": "active_awaiting_free"}]
+        pending = {"segments": [{"address": 4096, "blocks": blocks}], "device_traces": [[*trace, *trace[2:4]]]}
+        self.assertEqual(from_snapshot(pending).ops, 101)
+        dead = [event[1][0] for event in from_snapshot(pending).events if event[0] == -1]
+        self.assertEqual(dead, list(range(100)))
+
+    def test_gzip_a_mark_of_byte_order_and_addresses_as_text_change_nothing(self):
+        blocks = [block | {"address": hex(4096 + sum(b["size"] for b in BLOCKS[:at]))} for at, block in enumerate(BLOCKS)]
+        as_text = {
+            "segments": [{"device": 0, "address": "0x1000", "blocks": blocks}],
+            "device_traces": [[e | {"addr": str(e["addr"])} for e in TRACE], []],
+        }
+        plain = json.dumps(SNAPSHOT).encode()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "s.json")
+            for content in (
+                b"\xef\xbb\xbf" + plain,
+                b"\t" + plain,
+                b"\r\n" + plain,
+                gzip.compress(plain),
+                gzip.compress(pickle.dumps(SNAPSHOT)),
+                json.dumps(as_text).encode(),
+            ):
+                with open(path, "wb") as file:
+                    file.write(content)
+                self.assertEqual(from_snapshot(path).events, from_snapshot(SNAPSHOT).events)
+                self.assertEqual(from_snapshot(path).storages, from_snapshot(SNAPSHOT).storages)
 
 
 class Refusals(unittest.TestCase):
