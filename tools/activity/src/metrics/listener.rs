@@ -1,10 +1,10 @@
-//! Strangers on a TCP socket: a few threads that take one after the other, with bounds on what is read and on the time of it all. The threads
-//! and the socket are there when it has started: none is made for a stranger. It asks the operating system for nothing that a daemon in its
-//! sandbox has given up.
+//! Strangers on a TCP socket: one thread that serves all of them at once, with bounds on what is read, on the time of each and on their number. The
+//! thread and the socket are there when it has started: none is made for a stranger. It asks the operating system for nothing that a daemon in
+//! its sandbox has given up.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -16,19 +16,19 @@ use rustix::net::{Shutdown, SocketFlags, accept_with, shutdown};
 
 use super::request::{Answer, HEAD_MAX, end_of_head, judge, response};
 
-/// How many are served at the same time.
-const THREADS: usize = 2;
+/// How many are connected at the same time: one more disconnects the one that has been there longest.
+const STRANGERS_MAX: usize = 32;
 /// How long a stranger may take for its request and the response; then the server disconnects it.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a thread accepts no connection after a failure of the operating system.
+/// How long the server accepts no connection after a failure of the operating system.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// A server. Dropping it ends its threads.
+/// A server. Dropping it ends its thread.
 pub struct Listener {
     socket: Arc<TcpListener>,
     address: SocketAddr,
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Listener {
@@ -40,16 +40,21 @@ impl Listener {
         address: SocketAddr,
         page: impl Fn() -> Option<String> + Send + Sync + 'static,
     ) -> std::io::Result<Listener> {
+        Listener::with_patience(address, PATIENCE, page)
+    }
+
+    fn with_patience(
+        address: SocketAddr,
+        patience: Duration,
+        page: impl Fn() -> Option<String> + Send + Sync + 'static,
+    ) -> std::io::Result<Listener> {
         let socket = Arc::new(TcpListener::bind(address)?);
-        let address = socket.local_addr()?;
-        let mut listener = Listener { socket: Arc::clone(&socket), address, stop: Arc::default(), threads: Vec::new() };
-        let page = Arc::new(page);
-        for _ in 0..THREADS {
-            let (socket, stop, page) = (Arc::clone(&socket), Arc::clone(&listener.stop), Arc::clone(&page));
-            let accept = move || accept(&socket, &stop, &*page);
-            listener.threads.push(std::thread::Builder::new().name("metrics".into()).spawn(accept)?);
-        }
-        Ok(listener)
+        socket.set_nonblocking(true)?;
+        let (address, stop) = (socket.local_addr()?, Arc::<AtomicBool>::default());
+        let (theirs, ends) = (Arc::clone(&socket), Arc::clone(&stop));
+        let serve = move || serve(&theirs, &ends, patience, &page);
+        let thread = std::thread::Builder::new().name("metrics".into()).spawn(serve)?;
+        Ok(Listener { socket, address, stop, thread: Some(thread) })
     }
 
     /// Where it listens: the port, if any would do.
@@ -61,106 +66,127 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // The shutdown of a listening socket wakes the threads that accept on it. It fails only when it does not listen: then none waits.
+        // The shutdown of a listening socket wakes the thread that polls it. It fails only when it does not listen: then none waits.
         let _ = shutdown(&*self.socket, Shutdown::Both);
-        for thread in self.threads.drain(..) {
-            // A panic there has been printed by its thread.
-            let _ = thread.join();
-        }
+        // A panic there has been printed by its thread.
+        self.thread.take().map(JoinHandle::join);
     }
 }
 
-fn accept(socket: &TcpListener, stop: &AtomicBool, page: &dyn Fn() -> Option<String>) {
-    loop {
-        let accepted = accept_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
-        if stop.load(Ordering::Acquire) {
-            return;
-        }
-        match accepted {
-            // It is no error when a client disconnects early.
-            Ok(stranger) => drop(serve(stranger.as_fd(), page)),
-            Err(Errno::INTR) => {}
-            Err(error) => {
-                tracing::warn!("accepting a connection for figures failed: {error}; the listener tries again");
-                std::thread::park_timeout(AFTER_FAILURE);
+/// Serves strangers until it is told to stop.
+fn serve(socket: &TcpListener, stop: &AtomicBool, patience: Duration, page: &dyn Fn() -> Option<String>) {
+    // The one that has been there longest comes first.
+    let mut strangers: Vec<Stranger> = Vec::new();
+    while !stop.load(Ordering::Acquire) {
+        let left = strangers.first().map(|first| first.until.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        let mut polled = vec![PollFd::new(socket, PollFlags::IN)];
+        polled.extend(strangers.iter().map(|stranger| PollFd::new(&stranger.socket, stranger.wants())));
+        // A signal, or want of memory: the sockets say themselves what they are ready for.
+        let _ = poll(&mut polled, left.as_ref());
+        let has_callers = !polled[0].revents().is_empty();
+        strangers.retain_mut(|stranger| stranger.until > Instant::now() && stranger.go_on(page).is_ok_and(|more| more));
+        if has_callers && !stop.load(Ordering::Acquire) {
+            match accept_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(accepted) => strangers.push(Stranger::new(accepted, Instant::now() + patience)),
+                // It is no error when a client disconnects early.
+                Err(Errno::INTR | Errno::AGAIN | Errno::CONNABORTED) => {}
+                Err(error) => {
+                    tracing::warn!("accepting a connection for figures failed: {error}; the listener tries again");
+                    std::thread::park_timeout(AFTER_FAILURE);
+                }
+            }
+            if strangers.len() > STRANGERS_MAX {
+                strangers.remove(0);
             }
         }
     }
 }
 
-/// Reads a stranger's request, and sends the response.
-fn serve(stranger: BorrowedFd<'_>, page: &dyn Fn() -> Option<String>) -> std::io::Result<()> {
-    let until = Instant::now() + PATIENCE;
-    let mut head = Vec::new();
-    let answer = loop {
-        match end_of_head(&head) {
-            Some(end) if end <= HEAD_MAX => break judge(&head[..end]),
-            Some(_) => break Answer::TooLong,
-            None if head.len() >= HEAD_MAX => break Answer::TooLong,
-            None => {}
-        }
-        let mut some = [0; 1024];
-        match read(stranger, &mut some, until)? {
-            0 if head.is_empty() => return Ok(()),
-            0 => break Answer::Bad,
-            got => head.extend_from_slice(&some[..got]),
-        }
-    };
-    let figures = if answer == Answer::Figures { page() } else { Some(String::new()) };
-    let bytes = match figures {
-        Some(figures) => response(answer, &figures),
-        None => response(Answer::NoFigures, ""),
-    };
-    write_all(stranger, &bytes, until)?;
-    // The server reads bytes behind the request, or the operating system would reset the connection and lose the response; within bounds.
-    shutdown(stranger, Shutdown::Write)?;
-    for _ in 0..HEAD_MAX / 1024 {
-        if read(stranger, &mut [0; 1024], until)? == 0 {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// Reads some bytes; none: the stranger has shut its side of the connection.
-fn read(stranger: BorrowedFd<'_>, into: &mut [u8], until: Instant) -> std::io::Result<usize> {
-    in_time(stranger, PollFlags::IN, until, || rustix::io::read(stranger, &mut *into))
-}
-
-fn write_all(stranger: BorrowedFd<'_>, mut bytes: &[u8], until: Instant) -> std::io::Result<()> {
-    while !bytes.is_empty() {
-        let written = in_time(stranger, PollFlags::OUT, until, || rustix::io::write(stranger, bytes))?;
-        bytes = &bytes[written..];
-    }
-    Ok(())
-}
-
-/// Makes a call that does not block as soon as the stranger's socket is ready for it.
-fn in_time(
-    stranger: BorrowedFd<'_>,
-    ready: PollFlags,
+/// A connection.
+struct Stranger {
+    socket: OwnedFd,
     until: Instant,
-    mut does: impl FnMut() -> rustix::io::Result<usize>,
-) -> std::io::Result<usize> {
+    head: Vec<u8>,
+    /// The response, and how much of it is written; `None`: the request is not whole.
+    response: Option<(Vec<u8>, usize)>,
+    /// Bytes behind the request that the server has read since it wrote the response.
+    drained: usize,
+}
+
+impl Stranger {
+    fn new(socket: OwnedFd, until: Instant) -> Stranger {
+        Stranger { socket, until, head: Vec::new(), response: None, drained: 0 }
+    }
+
+    fn is_answered(&self) -> bool {
+        self.response.as_ref().is_some_and(|(bytes, written)| *written == bytes.len())
+    }
+
+    fn wants(&self) -> PollFlags {
+        if self.response.is_some() && !self.is_answered() { PollFlags::OUT } else { PollFlags::IN }
+    }
+
+    /// Does all that its socket is ready for. False: it is served.
+    fn go_on(&mut self, page: &dyn Fn() -> Option<String>) -> std::io::Result<bool> {
+        if self.response.is_none() {
+            let Some(answer) = self.read_head()? else { return Ok(true) };
+            let figures = if answer == Answer::Figures { page() } else { Some(String::new()) };
+            let bytes = match figures {
+                Some(figures) => response(answer, &figures),
+                None => response(Answer::NoFigures, ""),
+            };
+            self.response = Some((bytes, 0));
+        }
+        if let Some((bytes, written)) = self.response.as_mut().filter(|(bytes, written)| *written < bytes.len()) {
+            while *written < bytes.len() {
+                match ready(|| rustix::io::write(&self.socket, &bytes[*written..]))? {
+                    None => return Ok(true),
+                    Some(more) => *written += more,
+                }
+            }
+            shutdown(&self.socket, Shutdown::Write)?;
+        }
+        // The server reads bytes behind the request, or the operating system would reset the connection and lose the response; within bounds.
+        while self.drained < HEAD_MAX {
+            match ready(|| rustix::io::read(&self.socket, &mut [0; 1024]))? {
+                None => return Ok(true),
+                Some(0) => break,
+                Some(more) => self.drained += more,
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reads the request as far as it has come. `None`: it is not whole.
+    fn read_head(&mut self) -> std::io::Result<Option<Answer>> {
+        loop {
+            match end_of_head(&self.head) {
+                Some(end) if end <= HEAD_MAX => return Ok(Some(judge(&self.head[..end]))),
+                Some(_) => return Ok(Some(Answer::TooLong)),
+                None if self.head.len() >= HEAD_MAX => return Ok(Some(Answer::TooLong)),
+                None => {}
+            }
+            let mut some = [0; 1024];
+            match ready(|| rustix::io::read(&self.socket, &mut some))? {
+                None => return Ok(None),
+                Some(0) if self.head.is_empty() => return Err(ErrorKind::UnexpectedEof.into()),
+                Some(0) => return Ok(Some(Answer::Bad)),
+                Some(got) => self.head.extend_from_slice(&some[..got]),
+            }
+        }
+    }
+}
+
+/// The result of a call that does not block; `None`: the socket is not ready.
+fn ready(mut does: impl FnMut() -> rustix::io::Result<usize>) -> std::io::Result<Option<usize>> {
     loop {
         match does() {
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => {
-                let left = Timespec::try_from(left(until)?).map_err(|_| ErrorKind::InvalidInput)?;
-                match poll(&mut [PollFd::from_borrowed_fd(stranger, ready)], Some(&left)) {
-                    Ok(_) | Err(Errno::INTR) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            done => return Ok(done?),
+            Err(Errno::AGAIN) => return Ok(None),
+            done => return Ok(Some(done?)),
         }
     }
-}
-
-/// The rest of a stranger's time; an error when it is over.
-fn left(until: Instant) -> std::io::Result<Duration> {
-    let left = until.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
 #[cfg(test)]
@@ -172,7 +198,7 @@ mod tests {
 
     const HERE: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
-    /// A server, and how often it has asked for figures.
+    /// A server that disconnects no client for its slowness, and how often it has asked for figures.
     fn server(figures: &'static str) -> (Listener, Arc<AtomicU32>) {
         let asked = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&asked);
@@ -180,7 +206,8 @@ mod tests {
             count.fetch_add(1, Ordering::Relaxed);
             Some(figures.to_owned())
         };
-        (Listener::start(SocketAddr::from(HERE), page).expect("a port"), asked)
+        let patience = Duration::from_secs(1 << 20);
+        (Listener::with_patience(SocketAddr::from(HERE), patience, page).expect("a port"), asked)
     }
 
     fn ask(listener: &Listener, request: &[u8]) -> String {
@@ -212,17 +239,30 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_send_nothing_or_read_nothing_delay_others_for_a_bounded_time() {
+    fn clients_that_send_nothing_or_read_nothing_delay_no_other() {
         static LONG: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| "x".repeat(16 << 20));
         let (listener, _) = server(&LONG);
-        let silent: Vec<_> =
-            (0..THREADS).map(|_| TcpStream::connect(listener.address()).expect("it listens")).collect();
+        // Some say a part of a request, and nothing more.
+        let silent: Vec<_> = (0..3 * STRANGERS_MAX)
+            .map(|nth| {
+                let mut stream = TcpStream::connect(listener.address()).expect("it listens");
+                let _ = stream.write_all(&b"GET /met"[..nth % 9]);
+                stream
+            })
+            .collect();
         let mut deaf = TcpStream::connect(listener.address()).expect("it listens");
         deaf.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").expect("it listens");
-        // Its answer comes because the server ends the others, which do nothing more.
         let answer = ask(&listener, b"GET /no HTTP/1.0\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
         drop((silent, deaf));
+    }
+
+    #[test]
+    fn a_client_that_sends_nothing_is_disconnected() {
+        let page = || None;
+        let listener = Listener::with_patience(SocketAddr::from(HERE), Duration::from_millis(1), page).expect("a port");
+        let mut silent = TcpStream::connect(listener.address()).expect("it listens");
+        assert_eq!(silent.read(&mut [0]).ok(), Some(0), "nothing else ends it");
     }
 
     #[test]
