@@ -1,4 +1,5 @@
-//! The signals that ask this program to end: which of them came first, whether a later one asks again, and the exit code that says so.
+//! The signals that ask this program to end: which of them came first, whether a later one asks again, and the exit code that says so. SIGQUIT
+//! ends it as it does any program, with the terminal as it was.
 //! `entry` installs the handler for commands that end with what they have reached; the daemon has a handler of its own.
 //!
 //! ```text
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::console::complain;
@@ -64,7 +65,7 @@ pub fn flag() -> Arc<AtomicBool> {
     let raised = Arc::clone(&cancel);
     let ignored = ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
     // `nohup`, or a shell that starts a command in the background, has a signal ignored; it stays ignored.
-    let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let heard = [SIGINT, SIGTERM, SIGHUP, SIGQUIT].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let listening = Signals::new(heard)
         .and_then(|signals| thread::Builder::new().name("signals".to_owned()).spawn(move || listen(signals, &raised)));
     if let Err(error) = listening {
@@ -82,6 +83,11 @@ fn ignored(status: &str) -> u64 {
 fn listen(mut signals: Signals, raised: &AtomicBool) {
     let (began, mut requests) = (Instant::now(), Requests::default());
     for signal in signals.forever() {
+        if signal == SIGQUIT {
+            activity::top::screen::give_back_if_taken();
+            // It does not come back: the default action ends the program.
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
         match requests.hear(began.elapsed()) {
             Request::End => {
                 CODE.store(code_of(signal), Ordering::SeqCst);

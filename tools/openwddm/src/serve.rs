@@ -137,7 +137,7 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
         keep_only_socket(&socket, arguments.metrics.is_some())?;
     }
     // From here on a signal ends it as it should end, and its socket with it.
-    let (tell, told) = signals::listen(arguments.config.is_some()).map_err(unheard)?;
+    let (tell, told) = signals::listen().map_err(unheard)?;
     let setup = HostConfig { tracer: Box::new(Stops::new(tell, setup.tracer)), ..setup };
     let host = Host::start(setup).map_err(not_started)?;
     let figures = arguments.metrics.map(|address| metrics::serve(&host, address)).transpose()?;

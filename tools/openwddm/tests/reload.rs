@@ -112,6 +112,20 @@ fn new_limits_hold_for_processes_that_come_and_that_are_there_and_a_wrong_file_c
 }
 
 #[test]
+fn a_daemon_without_a_configuration_goes_on_at_the_signal_that_has_others_read_theirs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("kernel");
+    let words = ["serve", "--adapter", "discrete-4k,vram=64MiB", "--system", "256MiB", "--socket"];
+    let mut child = openwddm(&words).arg(&socket).spawn().expect("the binary starts");
+    let log = BufReader::new(child.stderr.take().expect("its log"));
+    let mut daemon = Reloading { child, log, folder };
+    daemon.logged(" after ");
+    kill_process(Pid::from_child(&daemon.child), Signal::HUP).expect("it runs");
+    daemon.logged("started without --config");
+    Gpu::open(SocketLink::connect(&socket).expect("a kernel")).expect("it serves on");
+}
+
+#[test]
 fn a_client_locks_as_much_video_memory_as_the_configuration_says_and_more_when_that_says_more() {
     const MIB: u64 = 1 << 20;
     let mut daemon = Reloading::start("[process]\nlocked_video = \"2MiB\"\n");

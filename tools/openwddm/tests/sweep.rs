@@ -254,6 +254,14 @@ fn a_file_that_has_no_rows_of_a_sweep_is_refused_and_left_alone() {
     refused(folder.path(), &[], &["other.parquet", "no Parquet file", "move it elsewhere"]);
     fs::write(&other, "").unwrap();
     refused(folder.path(), &[], &["other.parquet", "no Parquet file"]);
+    // The opening of a pipe waits for a writer, which never comes.
+    let pipe = other.with_file_name("pipe.parquet");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    refused(folder.path(), &[], &["other.parquet", "no Parquet file"]);
+    fs::remove_file(&other).unwrap();
+    refused(folder.path(), &[], &["pipe.parquet", "is no regular file", "move it elsewhere"]);
+    fs::remove_file(&pipe).unwrap();
+    fs::write(&other, "").unwrap();
     fs::rename(&other, other.with_extension("txt")).unwrap();
     let words = ["--vram", "0.9", "--steps", "1", "--policy", "lru"];
     let name = {

@@ -238,6 +238,10 @@ fn however_it_ends_the_terminal_is_what_it_was() {
     rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it is there");
     assert_eq!(top.ended().0, Some(0), "a signal");
     let top = watched(&daemon);
+    let id = rustix::process::Pid::from_child(&top.child);
+    rustix::process::kill_process(id, rustix::process::Signal::QUIT).expect("it is there");
+    assert_eq!(top.ended().0, None, "a signal that ends a program at once");
+    let top = watched(&daemon);
     drop(daemon);
     let (code, shown) = top.ended();
     assert_eq!(code, Some(1));

@@ -84,8 +84,12 @@ impl Events {
     }
 }
 
-/// One more, unless it is as high as it gets: then it is set anyhow.
+/// One more, unless it is as high as it gets: then it is set anyhow, and a write would wait for the program to read it.
 fn add(descriptor: BorrowedFd<'_>) {
+    let mut writable = [PollFd::from_borrowed_fd(descriptor, PollFlags::OUT)];
+    if poll(&mut writable, Some(&Timespec::default())) == Ok(0) {
+        return;
+    }
     let _ = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
 }
 
@@ -263,4 +267,18 @@ pub fn process_handle(_caller: &Caller<'_>, handle: HANDLE) -> Result<u64, Refus
 pub fn process_handle_in_c(_caller: &Caller<'_>, token: u64) -> Result<HANDLE, Refusal> {
     // CAST: both have 64 bits.
     Ok(std::ptr::without_provenance_mut(token as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The program's descriptor is one whose writes wait, and it is as high as it gets: nothing but the program's own read ends such a write.
+    #[test]
+    fn an_event_that_is_as_high_as_it_gets_is_set_all_the_same() {
+        let event = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
+        rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes()).expect("there is room");
+        add(event.as_fd());
+        assert!(is_set(event.as_fd(), Some(&Timespec::default())));
+    }
 }

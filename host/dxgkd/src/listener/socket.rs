@@ -94,7 +94,8 @@ impl Socket {
     pub fn handed_over() -> Result<Option<Socket>, ServeError> {
         let said = |name| std::env::var(name).ok();
         let ours = said("LISTEN_PID").is_some_and(|pid| pid == std::process::id().to_string());
-        let Some(count) = said("LISTEN_FDS").filter(|_| ours) else { return Ok(None) };
+        let handed = said("LISTEN_FDS").filter(|count| ours && count != "0");
+        let Some(count) = handed else { return Ok(None) };
         if count != "1" {
             return Err(ServeError::Handed(format!("there are {count} descriptors; hand over exactly one socket")));
         }

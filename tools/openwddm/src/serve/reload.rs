@@ -81,6 +81,10 @@ impl Reload<'_> {
     /// Reads the file again. Its limits hold from now on, for processes that connect and for those that are connected; a wrong file changes
     /// nothing.
     pub fn reload(&mut self, daemon: &Daemon) {
+        if self.arguments.config.is_none() {
+            tracing::warn!("there is no configuration to read again: the daemon was started without --config");
+            return;
+        }
         match self.read() {
             Ok((limits, unchangeable)) => {
                 let heeded = if limits == self.limits {

@@ -1,5 +1,5 @@
-//! The signals of the daemon: SIGINT and SIGTERM stop it, and SIGHUP has it read its configuration again, if it has a file; else SIGHUP stops
-//! it, too. A handler writes one byte to a pipe, for which the daemon keeps the right when it gives up system calls. Called by `serve`.
+//! The signals of the daemon: SIGINT and SIGTERM stop it, and SIGHUP has it read its configuration again; a daemon without a configuration
+//! file logs that it has none, and goes on. A handler writes one byte to a pipe, for which the daemon keeps the right when it gives up system calls. Called by `serve`.
 
 use std::io::{self, PipeReader, Read};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -23,14 +23,13 @@ pub enum Told {
     },
 }
 
-/// Installs the handlers, and hears them from now on; `reloads`: it has a configuration file. Answers with both ends of what the main thread is told.
+/// Installs the handlers, and hears them from now on. Answers with both ends of what the main thread is told.
 ///
 /// # Errors
 /// When the operating system gives no pipe, no thread or no handler.
-pub fn listen(reloads: bool) -> io::Result<(Sender<Told>, Receiver<Told>)> {
+pub fn listen() -> io::Result<(Sender<Told>, Receiver<Told>)> {
     let (tell, told) = mpsc::channel();
-    let hangup = if reloads { Told::Reload } else { Told::Stop };
-    for (signals, meaning) in [(&[SIGINT, SIGTERM][..], Told::Stop), (&[SIGHUP], hangup)] {
+    for (signals, meaning) in [(&[SIGINT, SIGTERM][..], Told::Stop), (&[SIGHUP], Told::Reload)] {
         let (heard, written) = io::pipe()?;
         for signal in signals {
             pipe::register(*signal, written.try_clone()?)?;

@@ -91,7 +91,12 @@ fn read(path: &Path) -> Result<Vec<Row>, RunError> {
         problem,
         remedy: "move it elsewhere, or name another folder: this one is for the rows of sweeps".to_owned(),
     };
-    let file = fs::File::open(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
+    let unreadable = |error: std::io::Error| refused(format!("cannot be read: {error}"));
+    // The opening of a pipe would wait for its writer.
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(refused("is no regular file".to_owned()));
+    }
+    let file = fs::File::open(path).map_err(unreadable)?;
     columns::read(file).map_err(|fault| refused(fault.to_string()))
 }
 
