@@ -222,6 +222,7 @@ _STATISTICS = {
     "batch_norm_gather_stats_with_counts": ((3, 4), None),
 }
 _ALLOCATE = frozenset("empty empty_like empty_strided empty_permuted new_empty new_empty_strided".split())
+_NESTED_COMPOSITE = "CompositeImplicitAutogradNestedTensor"
 _TOUCH_NOTHING = frozenset(["record_stream"])
 _READ_FOR_AN_ANSWER = frozenset(["_assert_async"])
 
@@ -247,6 +248,9 @@ class _Traits:
         has = torch._C._dispatch_has_kernel_for_dispatch_key
         composite = has(func.name(), "CompositeImplicitAutograd")
         self.composite = composite and not any(has(func.name(), key) for key in ("CPU", "CUDA", "Meta"))
+        # What is a composite of others for plain tensors may be none, or another one, for nested tensors of the strided layout.
+        self.nested = any(has(func.name(), key) for key in ("NestedTensorCPU", "NestedTensorCUDA", "NestedTensorMeta"))
+        self.nested_composite = has(func.name(), _NESTED_COMPOSITE)
 
 
 class _Seen(weakref.ref):  # type: ignore[type-arg]
@@ -329,13 +333,17 @@ class _Recorder:
             return NotImplemented  # the subclass's own operations on what it wraps come here again
         with self._lock, torch._C.DisableTorchFunctionSubclass():
             traits = self._traits.get(func) or self._traits.setdefault(func, _Traits(torch, func))
-            if not traits.composite:
+            nested = traits.composite and self._has_nested((args, kwargs))
+            composite = traits.composite and not (nested and traits.nested)
+            if not composite:
                 self._bury()
                 inputs, overwritten = self._arguments(traits, args, kwargs)
                 started = self._clock() if self._clock else None
-        if traits.composite:
+        if composite:
             # Comes undivided in inference mode, and is divided here as autograd divides it elsewhere.
             with mode:
+                if nested and traits.nested_composite:
+                    return func._op_dk(getattr(torch._C.DispatchKey, _NESTED_COMPOSITE), *args, **kwargs)
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
                 return result
@@ -437,6 +445,10 @@ class _Recorder:
     def _die(self, number: int) -> None:
         if self._on:
             self._events.append((None, number, None, None))
+
+    def _has_nested(self, value: Any) -> bool:
+        """Whether there are nested tensors of the strided layout; those of the jagged one are a class of their own."""
+        return any(tensor.is_nested and tensor.layout is self._torch.strided for tensor in self._tensors(value))
 
     def _tensors(self, value: Any) -> Iterable[Any]:
         if isinstance(value, self._torch.Tensor):

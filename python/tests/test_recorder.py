@@ -312,6 +312,25 @@ class Boundary(unittest.TestCase):
         self.assertEqual((record(step).device, record(step).peak_bytes), ("meta", 40))
         self.assertEqual((record(step, device="cpu").device, record(step, device="cpu").peak_bytes), ("cpu", 24))
 
+    def test_nested_tensors_of_the_strided_layout_are_recorded(self):
+        linear = torch.nn.Linear(32, 32)
+        rows = [torch.ones(5, 32), torch.ones(7, 32)]
+        nested = torch.nested.nested_tensor(rows)
+        weights = torch.nested.nested_tensor([torch.ones(32, 4), torch.ones(32, 4)])
+        for name, step in [
+            ("linear", lambda: linear(torch.nested.nested_tensor(rows))),
+            ("linear", lambda: linear(nested).sum(-1, keepdim=True)),
+            ("matmul", lambda: torch.matmul(nested, weights)),
+            ("chunk", lambda: [part * 2 for part in nested.chunk(2, dim=-1)]),
+            ("backward", lambda: linear(torch.nested.nested_tensor(rows)).to_padded_tensor(0.0).sum().backward()),
+        ]:
+            step()
+            string = record(step)
+            self.assertGreater(string.ops, 0, name)
+            # The result of a linear layer has the bytes of its rows.
+            if name == "linear":
+                self.assertIn(12 * 32 * 4, [size for size, _ in string.storages])
+
     def test_times_are_one_for_each_operation_and_make_the_second_format(self):
         x = torch.ones(64, 64)
         string = record(lambda: (x @ x).sum(), times=True, name="timed")
