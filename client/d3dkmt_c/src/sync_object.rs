@@ -80,7 +80,9 @@ fn kind(info: &D3DDDI_SYNCHRONIZATIONOBJECTINFO2, event: RawHandle) -> Result<Sy
         D3DDDI_CPU_NOTIFICATION => SyncObjectKind::CpuNotification { event },
         D3DDDI_MONITORED_FENCE => {
             let arm = info.Anonymous.MonitoredFence();
-            if arm.Padding != 0 {
+            // spec: sync §2.2: what only a fence with a GPU address needs
+            let for_gpu = !FenceFlags::from_bits_retain(info.Flags.Value).contains(FenceFlags::NO_GPU_ACCESS);
+            if for_gpu && arm.Padding != 0 {
                 return Err(invalid(format!("Padding is {}, and it must be 0", arm.Padding)));
             }
             SyncObjectKind::MonitoredFence { initial_value: arm.InitialFenceValue, engine_affinity: arm.EngineAffinity }

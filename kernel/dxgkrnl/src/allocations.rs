@@ -154,20 +154,27 @@ impl Allocations {
         self.resource_bodies.iter()
     }
 
-    /// The members of a resource, which a device still has whole or an NT handle keeps, and its body.
+    /// A resource that a device still has, or an NT handle keeps, and the members that an open of it finds: those that its devices have not
+    /// destroyed. A destroyed member that queued work still uses is found only where a name keeps it.
     ///
     /// # Errors
-    /// The resource has gone, or is about to.
-    pub fn whole(&self, number: ResourceBodyNumber) -> Result<&ResourceBody, kmt_calls::Refusal> {
-        // A destroyed allocation that queued work still uses cannot be opened again, unless a name keeps it.
-        let there = |resource: &ResourceBody, id| match resource.is_named() {
+    /// The resource, or each member that it had, has gone or is about to.
+    // spec: memory §2.7
+    pub fn openable(
+        &self,
+        number: ResourceBodyNumber,
+    ) -> Result<(&ResourceBody, Vec<AllocationId>), kmt_calls::Refusal> {
+        let body = self.resource_bodies.get(number).filter(|body| body.can_be_opened());
+        let body = body.ok_or_else(|| invalid("the resource has been destroyed"))?;
+        let there = |id: &AllocationId| match body.is_named() {
             false => self.bodies.get(id).is_some_and(Body::is_alive),
             true => self.bodies.contains_key(id),
         };
-        match self.resource_bodies.get(number) {
-            Some(body) if body.can_be_opened() && body.members().iter().all(|id| there(body, id)) => Ok(body),
-            _ => Err(invalid("the resource has been destroyed")),
+        let members: Vec<AllocationId> = body.members().iter().copied().filter(there).collect();
+        if members.is_empty() && !body.members().is_empty() {
+            return Err(invalid("all allocations of the resource have been destroyed"));
         }
+        Ok((body, members))
     }
 
     /// Whether an NT handle names the resource of an allocation that is there.

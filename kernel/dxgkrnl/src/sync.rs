@@ -68,8 +68,9 @@ use crate::due::Waiter;
 use crate::number::{DeviceNumber, EventName, FenceNumber, FenceOpenNumber};
 use crate::store::Store;
 
-/// `D3DDDI_MAX_OBJECT_WAITED_ON` (sync §0).
-pub const POINTS_MAX: usize = 32;
+/// The objects that one wait or signal names (sync §0). The calls whose structures hold the objects themselves have room for
+/// `D3DDDI_MAX_OBJECT_WAITED_ON`, which is 32.
+pub const POINTS_MAX: usize = 4_095;
 
 /// What has come of a change, for the adapter to carry out in this order.
 #[must_use]

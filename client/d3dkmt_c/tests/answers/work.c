@@ -42,6 +42,16 @@ static void affinities(D3DKMT_HANDLE device) {
         D3DKMT_CREATECONTEXTVIRTUAL virtual = {.hDevice = device, .EngineAffinity = affinity};
         EXPECT(wanted, D3DKMTCreateContextVirtual(&virtual));
     }
+    /* Only a fence that the GPU accesses needs its affinity and its padding. */
+    for (UINT for_gpu = 0; for_gpu < 2; for_gpu++) {
+        for (UINT padded = 0; padded < 2; padded++) {
+            D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create = {
+                .hDevice = device,
+                .Info = {.Type = D3DDDI_MONITORED_FENCE, .Flags = {.NoGPUAccess = !for_gpu},
+                         .MonitoredFence = {.EngineAffinity = padded ? 1 : 2, .Padding = padded ? 7 : 0}}};
+            EXPECT(for_gpu ? STATUS_INVALID_PARAMETER : STATUS_SUCCESS, D3DKMTCreateSynchronizationObject2(&create));
+        }
+    }
 }
 
 /* Behind submissions that lead nowhere the context's signal comes, and the device is sound. */
@@ -77,6 +87,15 @@ static void null_rendering(D3DKMT_HANDLE device) {
     *(uint64_t*)patched.pCommandBuffer = ~(uint64_t)0;
     D3DKMT_RENDER render = {.hContext = patched.hContext, .CommandLength = 8};
     OK(D3DKMTRender(&render));
+    /* Without commands it swaps the buffers. */
+    D3DKMT_CREATECONTEXT plain = {.hDevice = device, .EngineAffinity = 1};
+    OK(D3DKMTCreateContext(&plain));
+    render = (D3DKMT_RENDER){.hContext = plain.hContext, .QueuedBufferCount = 7};
+    OK(D3DKMTRender(&render));
+    CHECK(render.pNewCommandBuffer == plain.pCommandBuffer && render.pNewAllocationList == plain.pAllocationList);
+    CHECK(render.NewCommandBufferSize == plain.CommandBufferSize && render.QueuedBufferCount == 0);
+    render.PatchLocationCount = 1;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTRender(&render));
     D3DKMT_GETDEVICESTATE state = {.hDevice = device, .StateType = D3DKMT_DEVICESTATE_EXECUTION};
     OK(D3DKMTGetDeviceState(&state));
     CHECK(state.ExecutionState == D3DKMT_DEVICEEXECUTION_ACTIVE);

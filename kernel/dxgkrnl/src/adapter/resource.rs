@@ -77,8 +77,7 @@ impl Adapter {
         device: DeviceNumber,
         number: ResourceBodyNumber,
     ) -> Result<Opened, Refusal> {
-        let body = self.memory.allocations.whole(number)?;
-        let members = body.members().to_vec();
+        let (body, members) = self.memory.allocations.openable(number)?;
         let (private_data, runtime_data) = (body.private_data.clone(), body.runtime_data.clone());
         let process = self.owners.process_of(device);
         let write = !body.read_only || body.creator == process;

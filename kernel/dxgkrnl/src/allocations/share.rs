@@ -30,8 +30,8 @@ impl Allocations {
     /// `INVALID_PARAMETER`: the resource is not shared, or is gone.
     // spec: memory §2.7
     pub fn is_shared_by_nt_handle(&self, number: ResourceBodyNumber) -> Result<bool, Refusal> {
-        match self.whole(number)? {
-            body if body.shared => Ok(body.by_nt_handle),
+        match self.openable(number)? {
+            (body, _) if body.shared => Ok(body.by_nt_handle),
             _ => Err(invalid("the resource is not shared: create it with CreateShared")),
         }
     }
@@ -44,11 +44,11 @@ impl Allocations {
     /// `D3DKMTQueryResourceInfo`.
     // spec: memory §2.7
     pub fn resource_info(&self, number: ResourceBodyNumber) -> Result<ResourceInfo, Refusal> {
-        let body = self.whole(number)?;
-        let total: usize = body.members().iter().map(|id| self.body_of(*id).shown_data().len()).sum();
+        let (body, members) = self.openable(number)?;
+        let total: usize = members.iter().map(|id| self.body_of(*id).shown_data().len()).sum();
         // CAST: each is bounded where the resource was created, the sum by PRIVATE_DATA_ALL_MAX: nothing is added to a shared resource.
         Ok(ResourceInfo {
-            allocations: body.members().len() as u32,
+            allocations: members.len() as u32,
             runtime_data: body.runtime_data.clone(),
             private_data_bytes: body.private_data.len() as u32,
             total_private_data_bytes: total as u32,

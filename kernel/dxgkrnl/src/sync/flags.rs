@@ -149,25 +149,29 @@ impl Synchronization {
     }
 }
 
-/// An adapter here is one physical adapter: bit 0, or 0 for all.
-// spec: sync §2.1
-pub fn check_affinity(engine_affinity: u32) -> Result<(), Refusal> {
-    if engine_affinity > 1 {
+/// An adapter here is one physical adapter: bit 0, or 0 for all. `flags` are the fence's: where no GPU accesses it, the affinity says nothing.
+// spec: sync §2.1, sync §2.2
+pub fn check_affinity(engine_affinity: u32, flags: FenceFlags) -> Result<(), Refusal> {
+    if engine_affinity > 1 && !flags.contains(FenceFlags::NO_GPU_ACCESS) {
         return Err(invalid(format!("EngineAffinity {engine_affinity:#x} names physical adapters that there are not")));
     }
     Ok(())
 }
 
-/// Whether a name may be opened so.
+/// Whether the name of an object with these flags may be opened so.
 ///
 /// # Errors
 /// `ACCESS_DENIED` for a name that cannot be read; `INVALID_PARAMETER` with the rule.
 // spec: sync §2.2, sync §2.3, sync §3.3
-pub fn check_open(access: SyncObjectAccess, request: &OpenSyncObjectRequest) -> Result<(), Refusal> {
+pub fn check_open(
+    access: SyncObjectAccess,
+    flags: FenceFlags,
+    request: &OpenSyncObjectRequest,
+) -> Result<(), Refusal> {
     if !access.contains(SyncObjectAccess::STANDARD_RIGHTS_READ) {
         return Err(access_denied("the NT handle was made without STANDARD_RIGHTS_READ"));
     }
-    check_affinity(request.engine_affinity)?;
+    check_affinity(request.engine_affinity, flags)?;
     let wrong = request.flags.difference(PER_DEVICE);
     if !wrong.is_empty() {
         return Err(invalid(format!("flags {:#x} are an object's, or reserved: not of an open", wrong.bits())));

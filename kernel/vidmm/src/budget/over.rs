@@ -9,11 +9,10 @@ use crate::policy::Policy;
 use crate::slab::SpaceId;
 
 impl Processes {
-    /// The processes that are to be asked to trim to their budgets now, each with the bytes that it is to trim; one that was
-    /// asked within the policy's pause is not asked again.
+    /// The processes that are to be asked to trim to their budgets now, each with the bytes that it is to trim, of all processes with the bytes
+    /// by which each is over; one that was asked within the policy's pause is not asked again.
     // spec: memory §5.4
-    pub fn due_trims(&mut self, now_ns: u64, policy: &Policy) -> Vec<(SpaceId, u64)> {
-        let over: Vec<(SpaceId, u64)> = self.spaces().map(|space| (space, self.bytes_over_budget(space))).collect();
+    pub fn due_trims(&mut self, over: Vec<(SpaceId, u64)>, now_ns: u64, policy: &Policy) -> Vec<(SpaceId, u64)> {
         let mut asked = Vec::new();
         for (space, over) in over {
             let last = &mut self.process_mut(space).asked_ns;
@@ -30,12 +29,16 @@ impl Processes {
     /// Whether the lists of any process exceed its budgets.
     pub fn any_over_budget(&self) -> bool {
         !SegmentGroup::ALL.iter().all(|group| self.all_fit(*group, None))
-            && self.spaces().any(|space| self.bytes_over_budget(space) > 0)
+            && self.spaces().any(|space| self.bytes_over_budget(space, |_| 0) > 0)
     }
 
-    /// Bytes by which a process's lists exceed its budgets.
-    pub fn bytes_over_budget(&self, space: SpaceId) -> u64 {
-        SegmentGroup::ALL.iter().map(|group| self.over(space, *group, None)).sum()
+    /// Bytes by which a process's lists exceed its budgets, without the bytes that leave each group as soon as queued work allows it.
+    pub fn bytes_over_budget(&self, space: SpaceId, leaving: impl Fn(SegmentGroup) -> u64) -> u64 {
+        let over = |group: SegmentGroup| match self.over(space, group, None) {
+            0 => 0,
+            over => over.saturating_sub(leaving(group)),
+        };
+        SegmentGroup::ALL.into_iter().map(over).sum()
     }
 
     /// Whether a process's lists exceed a budget, if another process needed so many bytes more.
@@ -79,7 +82,7 @@ mod tests {
     }
 
     fn over(processes: &Processes, spaces: [SpaceId; 2]) -> [u64; 2] {
-        spaces.map(|space| processes.bytes_over_budget(space) / PAGE_BYTES)
+        spaces.map(|space| processes.bytes_over_budget(space, |_| 0) / PAGE_BYTES)
     }
 
     // spec: memory §5.5

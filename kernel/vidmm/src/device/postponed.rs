@@ -91,6 +91,12 @@ impl<F: Copy + Eq> Devices<F> {
         self[device].times_listed(allocation) >= self.evicts_waiting(device, allocation)
     }
 
+    /// What a device has evicted and its list still names, because queued work uses it.
+    pub fn evicted_behind_work(&self, device: DeviceId) -> impl Iterator<Item = AllocationId> + '_ {
+        let evicts = self[device].postponed.iter().filter(|step| matches!(step, Postponed::Evict { .. }));
+        evicts.map(Postponed::allocation)
+    }
+
     fn evicts_waiting(&self, device: DeviceId, allocation: AllocationId) -> u64 {
         let evicted = |step: &&Postponed<F>| matches!(step, Postponed::Evict { id, .. } if *id == allocation);
         self[device].postponed.iter().filter(evicted).count() as u64

@@ -55,6 +55,7 @@ mod tally;
 mod tiles;
 mod trimming;
 mod turns;
+mod waiting;
 mod walk;
 mod way;
 mod world;

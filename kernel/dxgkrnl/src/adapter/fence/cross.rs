@@ -39,7 +39,7 @@ impl Adapter {
         access: SyncObjectAccess,
         request: OpenSyncObjectRequest,
     ) -> Result<Opened, Refusal> {
-        check_open(access, &request)?;
+        check_open(access, flags, &request)?;
         let mapped = !flags.contains(FenceFlags::NO_GPU_ACCESS) && self.reaches_common_words();
         let new = NewFence {
             device: Some(device),

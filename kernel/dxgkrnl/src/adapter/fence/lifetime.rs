@@ -99,7 +99,7 @@ impl Adapter {
             other => return Err(invalid(format!("fence type {other} does not exist"))),
         };
         check_flags(ObjectType::NativeFence, request.flags)?;
-        check_affinity(request.engine_affinity)?;
+        check_affinity(request.engine_affinity, request.flags)?;
         if request.flags.contains(FenceFlags::CROSS_ADAPTER) && fence_type != FenceType::Default {
             return Err(invalid("only fences of type DEFAULT are shared across adapters"));
         }

@@ -40,7 +40,7 @@ impl Adapter {
         common: Option<CommonWord>,
     ) -> Result<FenceOpenNumber, Refusal> {
         check_flags(ObjectType::MonitoredFence, flags)?;
-        check_affinity(engine_affinity)?;
+        check_affinity(engine_affinity, flags)?;
         let reached = self.engines_reach_words() && (common.is_none() || self.reaches_common_words());
         let mapped = reached && !flags.contains(FenceFlags::NO_GPU_ACCESS);
         // A word that no GPU reaches has 64 bits, whatever the GPU can do.

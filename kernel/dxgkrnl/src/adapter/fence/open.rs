@@ -29,7 +29,7 @@ impl Adapter {
         (fence, access): (FenceNumber, SyncObjectAccess),
         request: OpenSyncObjectRequest,
     ) -> Result<Opened, Refusal> {
-        check_open(access, &request)?;
+        check_open(access, self.sync.fence(fence).flags, &request)?;
         let process = self.owners.process_of(device);
         let open = FenceOpen { fence, process, device: Some(device), kmd: None, flags: request.flags, access };
         let (open, private_data) = self.add_open(cx, open, request.private_data)?;

@@ -40,7 +40,7 @@ impl Adapter {
             )));
         }
         check_flags(ObjectType::PeriodicMonitoredFence, flags)?;
-        check_affinity(engine_affinity)?;
+        check_affinity(engine_affinity, flags)?;
         if flags.contains(FenceFlags::NO_WAIT) {
             return Err(invalid(
                 "only a display signals a periodic fence, so NoWait leaves no use for it: create it without",

@@ -38,6 +38,27 @@ impl Adapter {
         self.queue_patched(cx, context, entries, &source, SubmitFlags::empty())
     }
 
+    /// Render of no commands: the runtime swaps the context's buffers by it, and the kernel queues nothing.
+    // spec: memory §7.4
+    pub(super) fn render_nothing(
+        &self,
+        cx: &Cx<'_>,
+        context: PacketContextNumber,
+        entries: &[ListEntry],
+        places: &[PatchLocationItem],
+    ) -> Result<u32, Refusal> {
+        self.check_patched(context)?;
+        self.check_places(context, 0, entries, places)?;
+        Ok(self.unfinished(cx, context))
+    }
+
+    /// How many of a context's packets are not done.
+    pub(super) fn unfinished(&self, cx: &Cx<'_>, context: PacketContextNumber) -> u32 {
+        let done = self.sync.current_value(cx.memory, self.packets[context].progress);
+        // CAST: the scheduler's limit is far below 2^32.
+        self.packets.last_submitted(context).saturating_sub(done) as u32
+    }
+
     /// The rules of a command buffer and its lists.
     pub(super) fn check_render(
         &self,
@@ -49,8 +70,8 @@ impl Adapter {
         self.check_patched(context)?;
         let bytes = command.len() as u64 * 8;
         let room = self.packets[context].info.dma_buffer_bytes;
-        if bytes == 0 || bytes > u64::from(room) {
-            return Err(invalid(format!("a command buffer of {bytes} bytes; 8 to {room} make one DMA buffer")));
+        if bytes > u64::from(room) {
+            return Err(invalid(format!("a command buffer of {bytes} bytes; a DMA buffer holds {room}")));
         }
         self.check_places(context, bytes, entries, places)
     }

@@ -56,10 +56,7 @@ impl Adapter {
         let number = self.software.put(SoftwareStep::Nothing);
         self.submit_software(queue, number, SoftwareTurn::Completed);
         self.pump_packets(cx);
-        let done = self.sync.current_value(cx.memory, self.packets[context].progress);
-        let unfinished = self.packets.last_submitted(context).saturating_sub(done);
-        // CAST: the scheduler's limit is far below 2^32.
-        Ok(unfinished as u32 + u32::from(self.software.is_pending(number)))
+        Ok(self.unfinished(cx, context) + u32::from(self.software.is_pending(number)))
     }
 
     /// `D3DKMTSignalSynchronizationObjectFromGpu` and its relatives: when all these contexts have come so far.

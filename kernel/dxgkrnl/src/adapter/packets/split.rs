@@ -43,6 +43,12 @@ impl Adapter {
         entries: Vec<ListEntry>,
         what: Submission,
     ) -> Result<Answer, Refusal> {
+        if let Submission::Render { command, places, .. } = &what
+            && command.is_empty()
+        {
+            let unfinished = self.render_nothing(cx, context, &entries, places)?;
+            return Ok(Answer::Done(Ok(Reply::Queued(unfinished))));
+        }
         let device = self.packets[context].device;
         let is_quiesced = self.vidmm.is_suspended(self.owners.vidmm_of(device));
         let queue = self.packets.has_waiting_on(context);

@@ -61,7 +61,7 @@ impl Synchronization {
         (object, access): (SyncObjectNumber, SyncObjectAccess),
         request: OpenSyncObjectRequest,
     ) -> Result<SyncOpenNumber, Refusal> {
-        check_open(access, &request)?;
+        check_open(access, FenceFlags::empty(), &request)?;
         if !request.flags.is_empty() {
             return Err(invalid(format!("{:?} is for monitored fences", request.flags)));
         }

@@ -27,6 +27,7 @@
 //! | content moves within a segment before others lose theirs | no copy to system memory and back | devices that list it quiesce for the copy |
 //! | content of lower protection goes first, to the last byte | a promise that a program can count on (`protection`) | background work may lose more than the claim needs |
 
+mod alone;
 mod claim;
 mod compaction;
 mod hole;
@@ -112,6 +113,10 @@ pub(crate) struct Planner<'a, F> {
     emptied: bool,
     /// Plans as if the device's own listed content had left in favour of this allocation: it is placed anew, as part of the list.
     anew_for: Option<AllocationId>,
+    /// Plans for the time after the evicts that wait for the device's queued work: the budget has room for what they take off its list.
+    behind_evicts: bool,
+    /// What the call itself asks for, of `list`; the rest is on the device's list already.
+    request: BTreeSet<AllocationId>,
 }
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -145,36 +150,14 @@ impl<F: Copy + Eq> VidMm<F> {
         let space = self.devices[claim.device].space();
         list.iter().all(|&id| self.stays_resident(id) && (claim.limit == Limit::None || self.process_holds(space, id)))
     }
-
-    /// The budget's answer, and whether the device's whole list with these would fit if it were alone; nothing is
-    /// placed. For a suspended device: it gets its room with its next turn, so there has to be one.
-    pub(crate) fn plan_alone(&self, claim: Claim, list: &[AllocationId]) -> Result<Plan, MakeResidentError> {
-        self.plan_alone_beside(claim, self.list_of(claim.device), list)
-    }
-
-    /// [`plan_alone`](Self::plan_alone) for a device whose list names these others.
-    pub(crate) fn plan_alone_beside(
-        &self,
-        claim: Claim,
-        listed: Vec<AllocationId>,
-        list: &[AllocationId],
-    ) -> Result<Plan, MakeResidentError> {
-        Planner::new(self, claim, list, false).afford_all()?;
-        let all: Vec<AllocationId> = listed
-            .into_iter()
-            .filter(|id| self.allocations[*id].offer().is_none())
-            .chain(list.iter().copied())
-            .collect();
-        Planner::new(self, Claim { limit: Limit::None, ..claim }, &all, true).run()?;
-        Ok(Plan::default())
-    }
 }
 
 impl<'a, F: Copy + Eq> Planner<'a, F> {
     fn new(mm: &'a VidMm<F>, claim: Claim, list: &[AllocationId], alone: bool) -> Self {
         let list = unique(list);
-        let wanted = list.iter().copied().collect();
-        Planner { mm, claim, list, wanted, alone, emptied: false, anew_for: None }
+        let wanted: BTreeSet<AllocationId> = list.iter().copied().collect();
+        let request = wanted.clone();
+        Planner { mm, claim, list, wanted, alone, emptied: false, anew_for: None, behind_evicts: false, request }
     }
 
     fn anew(mm: &'a VidMm<F>, claim: Claim, list: &[AllocationId]) -> Self {
@@ -385,7 +368,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
         let behind: u64 = self.list[position + 1..].iter().map(missing).sum();
         // Contiguous content can fail though pages enough are free: then its own size is a step forward.
         let shortage = (own + behind).checked_sub(state.pages(segment)).filter(|&pages| pages > 0).unwrap_or(own);
-        let request: u64 = self.list.iter().map(|id| mm.allocations[*id].pages_in(mm.segment(segment))).sum();
+        let request: u64 = self.request.iter().map(|id| mm.allocations[*id].pages_in(mm.segment(segment))).sum();
         let never = request > mm.segment(segment).capacity_pages();
         Pages(if never { request } else { shortage }).bytes()
     }

@@ -98,7 +98,13 @@ impl<F: Copy + Eq> VidMm<F> {
         let waits = self.devices[device].is_suspended();
         let stands_back = !waits && self.stands_back(device);
         let plan = if waits || stands_back { self.plan_alone(claim, list) } else { self.plan(claim, list) };
-        let mut plan = plan.inspect_err(|_| self.pressure.feel())?;
+        let mut plan = match plan {
+            // The device's queued work still needs content that the device has evicted: what comes now waits for that room.
+            Err(MakeResidentError::OutOfMemory { .. }) if self.devices.evicted_behind_work(device).next().is_some() => {
+                return self.withhold_more(claim, list).map(|()| None);
+            }
+            plan => plan.inspect_err(|_| self.pressure.feel())?,
+        };
         self.foresee_use(device, list);
         self.leave_in_place(device, list, &mut plan);
         if waits || stands_back {

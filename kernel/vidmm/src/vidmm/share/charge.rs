@@ -1,6 +1,8 @@
 //! Which processes need an allocation, and what each of them may keep: the lists of `device`, the needs of `budget` and where content lies
 //! come together here. Called by whatever changes a list, a place or an offer, and by the kernel for processes' own calls.
 
+use std::collections::BTreeSet;
+
 use crate::allocation::Placement;
 use crate::budget::{BudgetChange, ProcessPriority, ReservationError, SegmentGroup, VideoMemoryInfo};
 use crate::slab::{AllocationId, DeviceId, SpaceId};
@@ -45,10 +47,23 @@ impl<F: Copy + Eq> VidMm<F> {
         self.processes.budget_changes(&self.policy)
     }
 
-    /// Bytes by which a process's lists exceed its budgets: `NumBytesToTrim` of Evict and of the trim callback.
+    /// Bytes by which a process's lists exceed its budgets, without the content that the process has evicted and that its queued work still
+    /// uses: `NumBytesToTrim` of Evict and of the trim callback.
     // spec: memory §5.3, memory §5.4
     pub fn bytes_over_budget(&self, space: SpaceId) -> u64 {
-        self.processes.bytes_over_budget(space)
+        self.processes.bytes_over_budget(space, |group| self.leaving_bytes(space, group))
+    }
+
+    /// Bytes of a process's need in a group that evicts take off, once the queued work that they wait for is over.
+    pub(crate) fn leaving_bytes(&self, space: SpaceId, group: SegmentGroup) -> u64 {
+        let evicted: BTreeSet<AllocationId> =
+            self.processes.devices(space).flat_map(|device| self.devices.evicted_behind_work(device)).collect();
+        let stays = |id: AllocationId| {
+            let mut holders = self.allocations[id].holders.iter().copied();
+            holders.any(|device| self.devices[device].space() == space && self.devices.stays_listed(device, id) > 0)
+        };
+        let leaving = evicted.into_iter().filter(|id| self.allocations[*id].charged == Some(group) && !stays(*id));
+        leaving.map(|id| self.allocations[id].bytes()).sum()
     }
 
     /// Usage and budget of the process whose space this is.

@@ -70,7 +70,8 @@ impl<F: Copy + Eq> VidMm<F> {
 
     fn budget_trims(&mut self) -> Vec<TrimRequest> {
         let mut requests = Vec::new();
-        for (space, over) in self.processes.due_trims(self.clock.now_ns(), &self.policy) {
+        let over = self.processes.spaces().map(|space| (space, self.bytes_over_budget(space))).collect();
+        for (space, over) in self.processes.due_trims(over, self.clock.now_ns(), &self.policy) {
             self.ask(space, over, &mut requests);
         }
         requests

@@ -75,14 +75,6 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(())
     }
 
-    /// Whether content fits beside what a device's list names when its uses are over, and what the device withholds.
-    pub(crate) fn plan_behind(&self, claim: Claim, list: &[AllocationId]) -> Result<(), MakeResidentError> {
-        let device = claim.device;
-        let named = self.list_of(device).into_iter().chain(self.devices.withheld_by(device));
-        let stays = named.filter(|id| self.count(device, *id) > 0).collect();
-        self.plan_alone_beside(claim, stays, list).map(drop)
-    }
-
     /// Lists again what a device withholds, as far as its list with the content that its work uses has room for that: it comes with the device's
     /// next turn. The work suspends a device that runs.
     pub fn list_withheld(&mut self, device: DeviceId) -> Option<Work<F>> {

@@ -73,3 +73,38 @@ fn an_end_that_needs_no_operation_wakes_no_engine() {
     passes(&gpu, value);
     host.check_invariants().expect("the kernel's invariants hold");
 }
+
+/// Another process opens a shared resource of which its creator has destroyed an allocation: it finds the other one.
+// spec: memory §2.7
+#[test]
+fn a_shared_resource_is_opened_with_the_allocations_that_are_left() {
+    for by_nt_handle in [false, true] {
+        let host = host(VIRTUAL, 8 * MIB);
+        let (mine, theirs) = (gpu(&host), gpu(&host));
+        let nt = if by_nt_handle { CreateAllocationFlags::NT_SECURITY_SHARING } else { CreateAllocationFlags::empty() };
+        let sizes = [BYTES, 2 * BYTES].map(|bytes| request(Kind::Local, bytes));
+        let made = Resource::create(mine.device(), sizes.to_vec(), resource(SHARED | nt)).expect("room");
+        let members: Vec<RawHandle> = made.allocations().iter().map(|allocation| allocation.handle()).collect();
+        let destroy = |allocation| {
+            let target = AllocationTarget { resource: RawHandle::NONE, allocations: vec![allocation] };
+            let (device, flags) = (mine.device().handle(), DestroyFlags::empty());
+            let call = AllocationCall::DestroyAllocation { device, target, flags };
+            mine.device().link().call(Call::Allocation(call)).expect("a member alone");
+        };
+        assert_ne!(made.private_data(0), made.private_data(1), "their sizes differ");
+        destroy(members[0]);
+        let name = if by_nt_handle { made.share().expect("a name") } else { made.global_share() };
+        let info = theirs.device().query_resource_info(name).expect("it is there");
+        assert_eq!((info.allocations, info.total_private_data_bytes), (1, 24), "by NT handle: {by_nt_handle}");
+        let opened = Resource::open(theirs.device(), name).expect("it opens");
+        assert_eq!((opened.allocations().len(), opened.private_data(0)), (1, made.private_data(1)));
+        drop(opened);
+        destroy(members[1]);
+        let again = Resource::open(theirs.device(), name).map(|opened| opened.allocations().len());
+        match by_nt_handle {
+            false => assert_eq!(again.expect_err("none is left").status, NtStatus::INVALID_PARAMETER),
+            true => assert_eq!(again.expect("the name keeps it"), 1),
+        }
+        host.check_invariants().expect("the kernel's invariants hold");
+    }
+}

@@ -1,6 +1,7 @@
 //! Shared monitored fences: one word, seen in each process that has it open.
 
 use d3dkmt::{FenceFlags as F, NtHandle, OpenSyncObjectRequest, SyncObjectAccess as A};
+use kmt_calls::{Call, SyncCall, SyncObjectKind, SyncObjectRequest};
 
 use super::*;
 
@@ -46,6 +47,24 @@ fn a_name_brings_the_same_word_into_another_process() {
             assert_eq!((mine.current(), theirs.current()), (7, 7), "{profile}");
             host.check_invariants().unwrap();
         }
+    }
+}
+
+/// The affinity says which linked adapters map the word: where no GPU accesses it, the kernel judges it neither of the creator nor of an open.
+#[test]
+fn a_fence_without_gpu_access_takes_any_affinity() {
+    // spec: sync §2.1, sync §2.2
+    let (host, gpu) = world("discrete-4k", VIRTUAL);
+    let (other, link) = open(&host);
+    let kind = SyncObjectKind::MonitoredFence { initial_value: 4, engine_affinity: 0xffff_fffe };
+    let request = SyncObjectRequest { kind, flags: SHARED | F::NO_GPU_ACCESS };
+    let create = Call::Sync(SyncCall::CreateSynchronizationObject2 { device: other.device().handle(), request });
+    link.call(create).expect("it is accepted");
+    for (flags, accepted) in [(F::NO_GPU_ACCESS, true), (F::empty(), false)] {
+        let name = shared(gpu.device(), flags, 4).share(A::ALL_ACCESS).expect("a name");
+        let opened = other.device().open_sync_object(OpenSyncObjectRequest { engine_affinity: 2, ..by(&name) });
+        let answer = opened.map(|fence| fence.current()).map_err(|refusal| refusal.status);
+        assert_eq!(answer, if accepted { Ok(4) } else { Err(NtStatus::INVALID_PARAMETER) }, "{flags:?}");
     }
 }
 

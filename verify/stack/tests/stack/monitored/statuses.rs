@@ -117,6 +117,7 @@ fn what_is_not_created() {
             ("bit 9", raw.create(monitored(0), F::from_bits_retain(1 << 9)), INVALID),
             ("bit 31", raw.create(monitored(0), F::from_bits_retain(1 << 31)), INVALID),
             ("an adapter that is not linked", raw.create(monitored(2), none), INVALID),
+            ("an adapter that is not linked, shared", raw.create(monitored(u32::MAX), shared), INVALID),
             ("NoWait of a mutex", raw.create(mutex, F::NO_WAIT), INVALID),
             ("a mutex of several adapters", raw.create(mutex, shared | F::CROSS_ADAPTER), INVALID),
             ("a semaphore that begins above", raw.create(semaphore(1, 2), none), INVALID),
@@ -161,7 +162,7 @@ fn what_the_cpu_may_not() {
         };
         let rows = vec![
             ("no object", wait(&[], event, 0), INVALID),
-            ("33 objects", wait(&[(fence, 0); 33], event, 0), INVALID),
+            ("4,096 objects", wait(&[(fence, 0); 4_096], event, 0), INVALID),
             ("a flag that is none", wait(&[(fence, 1)], event, 2), INVALID),
             ("another process's fence", wait(&[(foreign, 1)], event, 0), INVALID),
             ("a fence that was closed", wait(&[(closed, 1)], event, 0), INVALID),
@@ -248,7 +249,7 @@ fn what_contexts_may_not() {
         let one = &[(fence, 1)][..];
         let rows = vec![
             ("no object", wait(&[]), INVALID),
-            ("33 objects", wait(&[(fence, 0); 33]), INVALID),
+            ("4,096 objects", wait(&[(fence, 0); 4_096]), INVALID),
             ("NoWait", wait(&[(deaf, 1)]), NtStatus::ACCESS_DENIED),
             ("another process's fence", wait(&[(theirs, 1)]), INVALID),
             ("a fence that was closed", wait(&[(closed, 1)]), INVALID),
@@ -274,7 +275,7 @@ fn what_contexts_may_not() {
             ("a context twice", legacy(&[mutex], &[context]), INVALID),
             ("a monitored fence by one value", wait2(&[fence]), INVALID),
             ("no object", wait2(&[]), INVALID),
-            ("33 objects", wait2(&[mutex; 33]), INVALID),
+            ("4,096 objects", wait2(&[mutex; 4_096]), INVALID),
         ];
         refused(&host, &raw, rows);
     }

@@ -49,7 +49,7 @@ fn hostile_lists_are_refused_and_change_nothing() {
         ("an address in a NULL element", NtStatus::INVALID_USER_BUFFER, place(|p| p.allocation_index = 0)),
         ("an address between two words", NtStatus::INVALID_USER_BUFFER, place(|p| p.patch_offset = 9)),
         ("no patch locations", NtStatus::INVALID_USER_BUFFER, Box::new(|bad| bad.places.clear())),
-        ("no commands", invalid, Box::new(|bad| bad.words.clear())),
+        ("patch locations of no commands", invalid, Box::new(|bad| bad.words.clear())),
         ("too many commands", invalid, Box::new(|bad| bad.words = vec![0x100; 1 << 16])),
         ("words that are none", NtStatus::ILLEGAL_INSTRUCTION, Box::new(|bad| bad.words[0] = 0x7f | 1 << 8)),
         (
@@ -83,6 +83,9 @@ fn hostile_lists_are_refused_and_change_nothing() {
         assert_eq!(client.gpu.device().state().unwrap(), DeviceState::Active, "{name}");
     }
     assert_eq!(word(&target, 0), 0, "nothing of it ran");
+    let mut nothing = good.clone();
+    (nothing.words, nothing.places) = (Vec::new(), Vec::new());
+    assert_eq!(nothing.render(&context).expect("a swap of buffers"), 0, "nothing is queued");
     // NULL elements unbind their slots; there is nothing to patch in them.
     let mut unbound = good.clone();
     let null =

@@ -217,7 +217,8 @@ impl<F: Copy + Eq> Planner<'_, F> {
         if limit >= self.mm.group_bytes(group) {
             return u64::MAX;
         }
-        limit.saturating_sub(self.mm.processes.need(space, group))
+        let leaving = if self.behind_evicts { self.mm.leaving_bytes(space, group) } else { 0 };
+        (limit + leaving).saturating_sub(self.mm.processes.need(space, group))
     }
 
     /// Puts one allocation into one segment, if it has room or can be given some.

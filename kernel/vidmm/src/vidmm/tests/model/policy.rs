@@ -200,6 +200,12 @@ impl Model {
                     let work = self.mm.resume(device).expect("it was said so");
                     self.check_losers(&list, &order, work.as_ref());
                     self.queue(work);
+                    if self.mm.withholds(device) {
+                        // The turn ends the uses that the device's evicts wait for.
+                        self.mm.settle_postponed(device, |_| true);
+                        let work = self.mm.list_withheld(device);
+                        self.queue(work);
+                    }
                     self.check_turns();
                 }
                 NextResume::At(at) => {

@@ -1,0 +1,81 @@
+//! Refusals of a device that waits for its turn: how much it has to evict before the same call succeeds.
+
+use wddm_types::PAGE_BYTES;
+
+use super::world::*;
+use crate::{AllocationId, DeviceId, EvictFlags, MakeResidentError, NextResume, SegmentGroup, SpaceId};
+
+const NOW: EvictFlags = EvictFlags { only_if_necessary: false, not_written_to: false };
+
+/// A device of a process whose 36 pages wait for a turn, because 36 pages of another device of the process have the segment of 48 pages.
+fn one_waits() -> (Mm, SpaceId, DeviceId, Vec<AllocationId>) {
+    let (mut mm, [(space, runs)]) = with_processes::<1>(48);
+    let waits = mm.create_device(space);
+    let theirs = create(&mut mm, runs, 36, &[VRAM]);
+    let lists: Vec<AllocationId> = (0..9).map(|_| create(&mut mm, waits, 4, &[VRAM])).collect();
+    mm.make_resident(waits, &lists).expect("room");
+    mm.set_device_idle(waits, true);
+    mm.make_resident(runs, &[theirs]).expect("the other gives its place");
+    assert!(mm.is_suspended(waits) && !mm.is_suspended(runs));
+    (mm, space, waits, lists)
+}
+
+fn missing(pages: u64) -> Result<Option<crate::Work<u8>>, MakeResidentError> {
+    Err(MakeResidentError::OutOfMemory { bytes_to_trim: pages * PAGE_BYTES })
+}
+
+#[test]
+fn a_device_that_waits_hears_how_much_its_list_is_too_long() {
+    // spec: memory §5.2, memory §10.1 row 11
+    let (mut mm, _, waits, lists) = one_waits();
+    let [long, longer] = [14, 49].map(|pages| create(&mut mm, waits, pages, &[VRAM]));
+    assert_eq!(mm.make_resident(waits, &[long]), missing(2), "50 pages of 48");
+    assert_eq!(mm.make_resident(waits, &[longer]), missing(49), "no eviction makes room for it");
+    mm.evict(waits, &lists[..1], NOW, &[]).expect("counted");
+    assert_eq!(mm.make_resident(waits, &[long]), Ok(None), "it comes with the turn");
+    mm.check_invariants(&[]).expect("all rules hold");
+}
+
+/// Queued work of the device uses what the process has evicted: the turn brings that, and the turn behind it what has come for it.
+#[test]
+fn evictions_behind_queued_work_count_for_what_comes_next() {
+    // spec: memory §5.2, memory §5.3, memory §8.6
+    let (mut mm, _, waits, lists) = one_waits();
+    let [long, longer] = [14, 18].map(|pages| create(&mut mm, waits, pages, &[VRAM]));
+    mm.evict(waits, &lists[..1], NOW, &[point(1, 5)]).expect("counted");
+    assert_eq!(mm.make_resident(waits, &[longer]), missing(2), "32 pages stay");
+    assert!(!mm.withholds(waits), "a refused call changes nothing");
+    assert_eq!(mm.make_resident(waits, &[long]), Ok(None));
+    assert!(mm.withholds(waits) && mm.count(waits, long) == 1);
+    assert_eq!(mm.make_resident(waits, &[longer]), missing(16), "46 pages of 48 are asked for");
+    mm.check_invariants(&[]).expect("all rules hold");
+    assert_eq!(mm.next_to_resume(u64::MAX / 2), NextResume::Resume(waits));
+    mm.resume(waits).expect("there is room");
+    assert!(mm.is_resident(lists[0]) && !mm.is_resident(long), "the queued work has what it uses");
+    mm.settle_postponed(waits, |point| point.value <= 5);
+    drop(mm.list_withheld(waits));
+    assert_eq!(mm.next_to_resume(u64::MAX / 2), NextResume::Resume(waits));
+    mm.resume(waits).expect("there is room");
+    assert!(mm.is_resident(long) && !mm.withholds(waits) && mm.count(waits, lists[0]) == 0);
+    mm.check_invariants(&[]).expect("all rules hold");
+}
+
+#[test]
+fn evictions_behind_queued_work_count_against_no_budget() {
+    // spec: memory §5.2, memory §5.3
+    let (mut mm, space, waits, lists) = one_waits();
+    mm.set_budget(space, SegmentGroup::Local, Some(70 * PAGE_BYTES));
+    assert_eq!(mm.bytes_over_budget(space), 2 * PAGE_BYTES, "two lists of 36 pages");
+    mm.evict(waits, &lists[..1], NOW, &[point(1, 5)]).expect("counted");
+    assert_eq!(mm.bytes_over_budget(space), 0, "the answer of Evict");
+    let [fits, too_long] = [2, 3].map(|pages| create(&mut mm, waits, pages, &[VRAM]));
+    let also = mm.create_device(space);
+    mm.make_resident(also, &lists[..1]).expect("another device of the process lists it");
+    assert_eq!(mm.bytes_over_budget(space), 2 * PAGE_BYTES);
+    mm.evict(also, &lists[..1], NOW, &[]).expect("counted");
+    for id in [too_long, fits] {
+        let answer = mm.make_resident(waits, &[id]);
+        assert_eq!(answer, if id == fits { Ok(None) } else { missing(1) }, "68 pages of 70 stay");
+    }
+    mm.check_invariants(&[]).expect("all rules hold");
+}
