@@ -133,8 +133,17 @@ int main(void) {
     EXPECT(STATUS_INVALID_HANDLE, D3DKMTQueryStatistics(&wrong));
     wrong = (D3DKMT_QUERYSTATISTICS){.AdapterLuid = {.LowPart = luid.LowPart + 100}};
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryStatistics(&wrong));
-    open.DesiredAccess = 0x200;
-    EXPECT(STATUS_ACCESS_DENIED, OpenWddmOpenProcess(&open));
+    /* A process sets its own figures. */
+    OPENWDDM_OPENPROCESS own = {.ProcessId = id, .DesiredAccess = 0x600};
+    OK(OpenWddmOpenProcess(&own));
+    D3DKMT_CHANGEVIDEOMEMORYRESERVATION reserve = {.hProcess = open.hProcess, .hAdapter = adapter, .Reservation = BYTES};
+    EXPECT(STATUS_ACCESS_DENIED, D3DKMTChangeVideoMemoryReservation(&reserve));
+    reserve.hProcess = own.hProcess;
+    OK(D3DKMTChangeVideoMemoryReservation(&reserve));
+    own.DesiredAccess = 0x1000;
+    EXPECT(STATUS_ACCESS_DENIED, OpenWddmOpenProcess(&own));
+    OPENWDDM_CLOSEHANDLE close_own = {.hObject = own.hProcess};
+    OK(OpenWddmCloseHandle(&close_own));
     open = (OPENWDDM_OPENPROCESS){.ProcessId = 4711, .DesiredAccess = 0x400, .hProcess = open.hProcess};
     EXPECT(STATUS_INVALID_PARAMETER, OpenWddmOpenProcess(&open));
     D3DKMT_QUERYCLOCKCALIBRATION calibration = {.hAdapter = adapter, .NodeOrdinal = all.NodeCount};

@@ -314,7 +314,7 @@ pub fn update_allocation_property(caller: &Caller<'_>, arguments: &mut D3DDDI_UP
     });
     let value = match expect_reply!(caller.process.call(call)?, Reply::Residency(residency) => residency) {
         Residency::Resident => 0,
-        Residency::Pending { paging_fence_value } => paging_fence_value,
+        Residency::Pending { paging_fence_value, .. } => paging_fence_value,
     };
     arguments.PagingFenceValue = value;
     Ok(at(value))

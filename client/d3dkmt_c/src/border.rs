@@ -228,14 +228,19 @@ fn in_c(status: NtStatus) -> i32 {
     status.0 as i32
 }
 
+/// Says under OPENWDDM_REFUSALS why a call that succeeded will wait.
+pub fn remark(name: &str, text: impl FnOnce() -> String) {
+    if std::env::var_os("OPENWDDM_REFUSALS").is_some() {
+        eprintln!("openwddm: {name}: {}", text());
+    }
+}
+
 /// The status of a function, and its refusal: the one catch of panics.
 fn judged(name: &str, function: impl FnOnce() -> Answer) -> (NtStatus, Option<Refusal>) {
     match catch_unwind(AssertUnwindSafe(function)) {
         Ok(Ok(status)) => (status, None),
         Ok(Err(refusal)) => {
-            if std::env::var_os("OPENWDDM_REFUSALS").is_some() {
-                eprintln!("openwddm: {name}: {refusal}");
-            }
+            remark(name, || refusal.to_string());
             (refusal.status, Some(refusal))
         }
         // The panic has been reported where it happened.

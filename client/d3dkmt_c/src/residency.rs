@@ -7,7 +7,7 @@ use kmt_calls::{
 };
 use wddm_types::{NtStatus, RawHandle};
 
-use crate::border::{Answer, Caller};
+use crate::border::{Answer, Caller, remark};
 use crate::event::handle::process_handle;
 use crate::handle::handles;
 use crate::refusal::{expect_reply, invalid};
@@ -53,7 +53,17 @@ pub fn make_resident(caller: &Caller<'_>, arguments: &mut D3DDDI_MAKERESIDENT) -
     let reply = caller.process.call(call).inspect_err(|refusal| arguments.NumBytesToTrim = refusal.bytes_to_trim)?;
     let value = match expect_reply!(reply, Reply::Residency(residency) => residency) {
         Residency::Resident => 0,
-        Residency::Pending { paging_fence_value } => paging_fence_value,
+        Residency::Pending { paging_fence_value, locked } => {
+            if let Some(place) = locked {
+                remark("D3DKMTMakeResident", || {
+                    format!(
+                        "element {place} of the list is locked, and may not enter its segment meanwhile: value {paging_fence_value} of the \
+                         paging fence comes when it is unlocked"
+                    )
+                });
+            }
+            paging_fence_value
+        }
     };
     arguments.NumAllocations = asked.NumAllocations;
     arguments.PagingFenceValue = value;

@@ -365,5 +365,7 @@ pub enum Residency {
     Pending {
         /// Value of the paging fence.
         paging_fence_value: u64,
+        /// The place in the call's list of an allocation that a lock keeps out of its segments: the value comes after the unlock.
+        locked: Option<u32>,
     },
 }

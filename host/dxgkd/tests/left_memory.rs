@@ -121,7 +121,7 @@ fn named(link: &SocketLink, gpu: &Gpu) -> (Resource, wddm_types::GpuVa, std::os:
     let resident = gpu.paging().make_resident(vec![allocation.handle()], MakeResidentFlags::empty());
     let value = match resident.expect("room for it") {
         Residency::Resident => mapped_at,
-        Residency::Pending { paging_fence_value } => paging_fence_value.max(mapped_at),
+        Residency::Pending { paging_fence_value, .. } => paging_fence_value.max(mapped_at),
     };
     gpu.device().wait(&[(gpu.paging().fence(), value)]).expect("it gets there");
     let ShareName::NtHandle(handle) = resource.share().expect("a name") else { panic!("an NT handle") };

@@ -79,6 +79,20 @@ fn priorities_rise_by_one_and_lists_stand_beside_resources() {
 #[test]
 fn scarcity_says_whether_something_helps() {
     assert_eq!(program("scarcity", &[("OPENWDDM_SYSTEM", "67108864")]), "it helped\n");
+    for adapter in ["integrated", "iommu"] {
+        let environment = [("OPENWDDM_SYSTEM", "67108864"), ("OPENWDDM_ADAPTER", adapter), ("ONLY_SYSTEM", "1")];
+        assert_eq!(program("scarcity", &environment), "it helped\n", "{adapter}");
+    }
+}
+
+// spec: memory §6.3, memory §10.1 row 23
+#[test]
+fn a_call_that_waits_for_an_unlock_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = run(&build(folder.path(), "locked", &["-lopenwddm"]), &[]);
+    assert_eq!(said(&output), "it came\n");
+    let remarks = String::from_utf8_lossy(&output.stderr);
+    assert!(remarks.contains("D3DKMTMakeResident: element 1 of the list is locked"), "{remarks}");
 }
 
 // spec: memory §2.7

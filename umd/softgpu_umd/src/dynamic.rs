@@ -293,7 +293,7 @@ impl Instance {
         let list = vec![surface.allocation().handle()];
         let reachable_at = match gpu.paging().make_resident(list, MakeResidentFlags::empty()).map_err(UmdError::from)? {
             Residency::Resident => surface.mapped_at(),
-            Residency::Pending { paging_fence_value } => paging_fence_value.max(surface.mapped_at()),
+            Residency::Pending { paging_fence_value, .. } => paging_fence_value.max(surface.mapped_at()),
         };
         Ok(Instance { id, old_lines: false, lock: None, surface, reachable_at, uses: Uses::default() })
     }

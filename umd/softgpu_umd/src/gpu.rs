@@ -194,7 +194,7 @@ impl Gpu {
         let flags = MakeResidentFlags::empty();
         let value = match self.paging.make_resident(vec![surface.allocation.handle()], flags)? {
             Residency::Resident => surface.mapped_at,
-            Residency::Pending { paging_fence_value } => paging_fence_value.max(surface.mapped_at),
+            Residency::Pending { paging_fence_value, .. } => paging_fence_value.max(surface.mapped_at),
         };
         if self.paging.fence().current() < value {
             self.device.wait(&[(self.paging.fence(), value)])?;

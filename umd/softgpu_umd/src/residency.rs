@@ -169,7 +169,7 @@ impl ResidencyList {
         let made = make_resident(gpu, lane, missing, |bytes| self.trim(gpu, bytes, wanted))?;
         Ok(match made {
             Residency::Resident => None,
-            Residency::Pending { paging_fence_value } => Some(paging_fence_value),
+            Residency::Pending { paging_fence_value, .. } => Some(paging_fence_value),
         })
     }
 

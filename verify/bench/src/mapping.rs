@@ -74,7 +74,7 @@ pub(crate) fn rows(pair: [usize; 2], batches: usize) -> Result<Vec<Row>, BenchEr
 /// Waits until the paging ring has got past everything that it holds: the value of a MakeResident stands behind all of it.
 fn ring_empty(gpu: &Gpu, surface: &Surface) -> Result<(), BenchError> {
     let list = vec![surface.allocation().handle()];
-    if let Residency::Pending { paging_fence_value } =
+    if let Residency::Pending { paging_fence_value, .. } =
         gpu.paging().make_resident(list.clone(), MakeResidentFlags::empty())?
     {
         gpu.device().wait(&[(gpu.paging().fence(), paging_fence_value)])?;

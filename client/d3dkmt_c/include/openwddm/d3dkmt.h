@@ -3308,7 +3308,7 @@ struct _OPENWDDM_IMPORTHANDLE {
 
 struct _OPENWDDM_OPENPROCESS {
     ULONG ProcessId; /* in: the number of a process, as D3DKMTEnumProcesses tells */
-    DWORD DesiredAccess; /* in: 0x400 to query figures, 0x200 to set them */
+    DWORD DesiredAccess; /* in: 0x400 to query figures, 0x200 to set those of the calling process */
     HANDLE hProcess; /* out: the process, for the calls that have hProcess */
 };
 

@@ -99,7 +99,7 @@ fn moves_what_is_locked(deaf: &Deaf, gpu: &Gpu) -> Result<(), Refusal> {
     let (device, allocation) = (gpu.device().handle(), made.handle());
     let arrives = || {
         let resident = gpu.paging().make_resident(vec![allocation], Default::default())?;
-        let Residency::Pending { paging_fence_value } = resident else { return Ok(()) };
+        let Residency::Pending { paging_fence_value, .. } = resident else { return Ok(()) };
         gpu.device().wait(&[(gpu.paging().fence(), paging_fence_value)])
     };
     loop {
@@ -198,7 +198,7 @@ fn who_says_where_it_has_its_mappings_is_not_asked_to_hold_its_stores() {
     let (device, allocation) = (gpu.device().handle(), made.handle());
     let arrives = || {
         let resident = gpu.paging().make_resident(vec![allocation], Default::default()).expect("room for it");
-        let Residency::Pending { paging_fence_value } = resident else { return };
+        let Residency::Pending { paging_fence_value, .. } = resident else { return };
         gpu.device().wait(&[(gpu.paging().fence(), paging_fence_value)]).expect("it comes");
     };
     let range = AddressRange::reserve(BYTES).expect("stores are held here");

@@ -102,7 +102,7 @@ fn what_becomes_of_a_file_that_was_handed_over_ends_nothing() {
     let resident = gpu.paging().make_resident(vec![allocation.handle()], Default::default()).expect("room");
     let value = match resident {
         Residency::Resident => mapped,
-        Residency::Pending { paging_fence_value } => paging_fence_value.max(mapped),
+        Residency::Pending { paging_fence_value, .. } => paging_fence_value.max(mapped),
     };
     gpu.device().wait(&[(gpu.paging().fence(), value)]).expect("it is there");
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;

@@ -62,7 +62,7 @@ impl Adapter {
         } else {
             self.queue_for(cx, process, paging_queue, work)
         };
-        Ok(Residency::Pending { paging_fence_value })
+        Ok(Residency::Pending { paging_fence_value, locked: None })
     }
 
     /// A locked allocation that may lie in video memory from now on counts as locked there. The limit is that of the process that has it locked:

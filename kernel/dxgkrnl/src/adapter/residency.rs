@@ -63,10 +63,13 @@ impl Adapter {
                     }
                     None => self.paging_value_of(cx, process, paging_queue, work),
                 };
+                let place = |locked| allocations.iter().position(|id| *id == locked);
+                // CAST: bounded by LIST_MAX.
+                let locked = locked.and_then(place).map(|place| place as u32);
                 cx.emit(self.index, Event::MakeResident { device: device.raw(), count, paging_fence_value });
                 Ok(match paging_fence_value {
                     0 => Residency::Resident,
-                    paging_fence_value => Residency::Pending { paging_fence_value },
+                    paging_fence_value => Residency::Pending { paging_fence_value, locked },
                 })
             }
             Err(MakeResidentError::OutOfMemory { bytes_to_trim }) => {

@@ -29,8 +29,18 @@ impl Turn<'_> {
                 if !known {
                     return Err(invalid(format!("no adapter knows process {}", process.0)));
                 }
-                if !ProcessAccess::QUERY_INFORMATION.contains(access) {
-                    return Err(access_denied("this call gives QUERY_INFORMATION alone: ask for no other access"));
+                // A process changes no other one's reservation: the embedding program alone gives such a handle.
+                let given = match process == self.from {
+                    true => ProcessAccess::QUERY_INFORMATION | ProcessAccess::SET_INFORMATION,
+                    false => ProcessAccess::QUERY_INFORMATION,
+                };
+                if !given.contains(access) {
+                    let refused = access.difference(given);
+                    return Err(access_denied(format!(
+                        "access {:#x} to process {}; this call gives {given:?} at most",
+                        refused.bits(),
+                        process.0
+                    )));
                 }
                 let handle = self.nt_handles.share(self.from, Shared::Process { process, access }, None)?;
                 done(Reply::NtHandle(handle.raw()))

@@ -152,7 +152,7 @@ impl Caller {
     }
 
     fn resident(&mut self, residency: Residency) {
-        if let Residency::Pending { paging_fence_value } = residency {
+        if let Residency::Pending { paging_fence_value, .. } = residency {
             self.due(paging_fence_value);
         }
     }

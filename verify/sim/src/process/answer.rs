@@ -157,7 +157,7 @@ impl Process {
                         surface.written = false;
                     }
                     surface.count += 1;
-                    if let Residency::Pending { paging_fence_value } = residency {
+                    if let Residency::Pending { paging_fence_value, .. } = residency {
                         surface.resident_at = paging_fence_value;
                     }
                 }

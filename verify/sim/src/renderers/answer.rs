@@ -88,7 +88,7 @@ impl Client {
                 for slot in slots {
                     let surface = self.surface_mut(slot);
                     surface.count += 1;
-                    if let Residency::Pending { paging_fence_value } = residency {
+                    if let Residency::Pending { paging_fence_value, .. } = residency {
                         surface.ready_at = surface.ready_at.max(paging_fence_value);
                     }
                 }

@@ -193,7 +193,7 @@ fn pin(client: &Client, allocation: &d3dkmt::Allocation, pages: u64) -> wddm_typ
     let resident = paging.make_resident(vec![allocation.handle()], MakeResidentFlags::empty()).unwrap();
     let value = match resident {
         Residency::Resident => mapped_at,
-        Residency::Pending { paging_fence_value } => paging_fence_value.max(mapped_at),
+        Residency::Pending { paging_fence_value, .. } => paging_fence_value.max(mapped_at),
     };
     client.gpu.device().wait(&[(paging.fence(), value)]).unwrap();
     va
@@ -361,7 +361,7 @@ fn properties_change_where_content_may_be() {
         (to(APERTURE, 2), ResidencyStatus::ResidentInSharedMemory),
         (to(LOCAL, 1), ResidencyStatus::ResidentInGpuMemory),
     ] {
-        let Ok(Residency::Pending { paging_fence_value }) = update(&client, request) else { panic!("it has to move") };
+        let Ok(Residency::Pending { paging_fence_value, .. }) = update(&client, request) else { panic!("it has to move") };
         client.gpu.device().wait(&[(client.gpu.paging().fence(), paging_fence_value)]).unwrap();
         assert_eq!(allocation.residency(), Ok(there));
         client.run(|commands| _ = commands.copy(va, target.va(), 4096));

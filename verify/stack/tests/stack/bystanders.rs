@@ -267,7 +267,7 @@ fn a_lock_of_what_waiting_work_uses_holds_no_other_process() {
         let paging = holder.gpu.paging();
         let made = paging.make_resident(vec![allocation.handle()], MakeResidentFlags::empty()).expect("room");
         let (va, mapped) = paging.map(&allocation, MIB / 4096, true).expect("addresses");
-        let Residency::Pending { paging_fence_value } = made else { panic!("it had to come") };
+        let Residency::Pending { paging_fence_value, .. } = made else { panic!("it had to come") };
         device.wait(&[(paging.fence(), mapped.max(paging_fence_value))]).expect("it comes");
         let go = holder.fence();
         holder.lane.wait_on_gpu(&holder.gpu, None, &go, 1).expect("a wait");

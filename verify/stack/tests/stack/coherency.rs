@@ -53,7 +53,7 @@ fn stage(io_coherent: bool, cached: bool) -> Stage {
     let (va, mapped_at) = paging.map(&allocation, 2, true).unwrap();
     let value = match paging.make_resident(vec![allocation.handle()], MakeResidentFlags::empty()).unwrap() {
         Residency::Resident => mapped_at,
-        Residency::Pending { paging_fence_value } => paging_fence_value.max(mapped_at),
+        Residency::Pending { paging_fence_value, .. } => paging_fence_value.max(mapped_at),
     };
     client.gpu.device().wait(&[(paging.fence(), value)]).unwrap();
     let lock = allocation.lock().unwrap();
@@ -220,7 +220,7 @@ fn the_kernel_maintains_what_it_moves_itself() {
     let paging = client.gpu.paging();
     let (va, _) = paging.map(&allocation, 2, true).unwrap();
     let resident = paging.make_resident(vec![allocation.handle()], MakeResidentFlags::empty()).unwrap();
-    let Residency::Pending { paging_fence_value } = resident else { panic!("it had to be copied") };
+    let Residency::Pending { paging_fence_value, .. } = resident else { panic!("it had to be copied") };
     client.gpu.device().wait(&[(paging.fence(), paging_fence_value)]).unwrap();
     let plain = client.pinned(SurfaceKind::System, BYTES);
     let to = plain.va();

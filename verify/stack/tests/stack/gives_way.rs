@@ -57,7 +57,7 @@ impl Holder {
         player.lane.wait(&player.gpu, self.last).expect("it has its turn");
         player.lane.check(&self.read, 5, &self.report, 1);
         if let Some((next, comes)) = comes {
-            if let Residency::Pending { paging_fence_value } = comes {
+            if let Residency::Pending { paging_fence_value, .. } = comes {
                 let paging = player.gpu.paging().fence();
                 player.gpu.device().wait(&[(paging, paging_fence_value)]).expect("the content comes behind it");
             }
@@ -128,7 +128,7 @@ fn a_device_withholds_what_it_has_made_resident_in_place_of_what_its_waiting_wor
         let comes = holder.player.make_resident(&next);
         let mut other = player(&host, stage);
         goes_on_within_bound(&host, &mut other, |other| other.pinned(SurfaceKind::Local, MIB));
-        if let Residency::Pending { paging_fence_value } = comes {
+        if let Residency::Pending { paging_fence_value, .. } = comes {
             withheld += u32::from(holder.player.gpu.paging().fence().current() < paging_fence_value);
         }
         holder.goes_on(Some((&next, comes)));

@@ -303,7 +303,7 @@ fn what_is_shared_has_an_address_in_each_process() {
 fn make_resident(client: &Client, handle: wddm_types::RawHandle) {
     let paging = client.gpu.paging();
     let made = paging.make_resident(vec![handle], MakeResidentFlags::empty()).unwrap();
-    if let d3dkmt::Residency::Pending { paging_fence_value } = made {
+    if let d3dkmt::Residency::Pending { paging_fence_value, .. } = made {
         client.gpu.device().wait(&[(paging.fence(), paging_fence_value)]).unwrap();
     }
 }

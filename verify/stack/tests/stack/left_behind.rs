@@ -63,7 +63,7 @@ fn named(gpu: &Gpu, count: usize) -> Vec<(Resource, ShareName)> {
         let resident = gpu.paging().make_resident(vec![allocation.handle()], MakeResidentFlags::empty());
         let value = match resident.expect("room for it") {
             Residency::Resident => mapped_at,
-            Residency::Pending { paging_fence_value } => paging_fence_value.max(mapped_at),
+            Residency::Pending { paging_fence_value, .. } => paging_fence_value.max(mapped_at),
         };
         gpu.device().wait(&[(gpu.paging().fence(), value)]).expect("it gets there");
         let name = resource.share().expect("an NT handle");

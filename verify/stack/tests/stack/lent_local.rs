@@ -260,7 +260,7 @@ fn look_by_words_alone(gpu: &Gpu) {
     for round in 1..200 {
         gpu.device().evict(list(&surface), EvictFlags::empty()).expect("it was resident");
         let paged = gpu.paging().make_resident(list(&surface), MakeResidentFlags::empty()).expect("room for it");
-        let Residency::Pending { paging_fence_value } = paged else { panic!("it was evicted") };
+        let Residency::Pending { paging_fence_value, .. } = paged else { panic!("it was evicted") };
         while gpu.paging().fence().current() < paging_fence_value {
             std::thread::yield_now();
         }

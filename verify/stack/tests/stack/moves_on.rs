@@ -23,7 +23,7 @@ const BYTES: u64 = 256 << 10;
 fn ask_for(gpu: &Gpu, surface: &Surface) -> u64 {
     let list = vec![surface.allocation().handle()];
     let made = gpu.paging().make_resident(list, MakeResidentFlags::CANT_TRIM_FURTHER).expect("in turns");
-    let Residency::Pending { paging_fence_value } = made else { panic!("it was not there") };
+    let Residency::Pending { paging_fence_value, .. } = made else { panic!("it was not there") };
     paging_fence_value
 }
 

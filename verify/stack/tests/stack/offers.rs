@@ -33,7 +33,7 @@ fn resource(client: &Client, sizes: &[u64]) -> Resource {
 
 fn list(client: &Client, handles: Vec<RawHandle>) {
     let made = client.gpu.paging().make_resident(handles, MakeResidentFlags::empty()).expect("room");
-    wait(client, if let Residency::Pending { paging_fence_value } = made { paging_fence_value } else { 0 });
+    wait(client, if let Residency::Pending { paging_fence_value, .. } = made { paging_fence_value } else { 0 });
 }
 
 fn wait(client: &Client, value: u64) {

@@ -62,7 +62,7 @@ fn open(host: &Arc<Host>) -> Result<Client, UmdError> {
 fn arrive(client: &Client, surface: &Surface) -> Result<(), UmdError> {
     let handle = vec![surface.allocation().handle()];
     let pending = client.gpu.paging().make_resident(handle, MakeResidentFlags::empty())?;
-    if let Residency::Pending { paging_fence_value } = pending {
+    if let Residency::Pending { paging_fence_value, .. } = pending {
         client.gpu.device().wait(&[(client.gpu.paging().fence(), paging_fence_value)])?;
     }
     Ok(())

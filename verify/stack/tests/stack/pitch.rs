@@ -48,7 +48,7 @@ fn rows() -> Details {
 
 fn arrive(client: &Client, allocation: &Allocation) {
     let made = client.gpu.paging().make_resident(vec![allocation.handle()], MakeResidentFlags::empty()).expect("room");
-    if let Residency::Pending { paging_fence_value } = made {
+    if let Residency::Pending { paging_fence_value, .. } = made {
         client.gpu.device().wait(&[(client.gpu.paging().fence(), paging_fence_value)]).expect("it comes");
     }
 }

@@ -41,7 +41,7 @@ fn host_keeping(mode: Mode, name: &str, preserved: F) -> (Arc<Host>, Moves) {
 fn arrive(client: &Client, surface: &Surface) {
     let handles = vec![surface.allocation().handle()];
     let made = client.gpu.paging().make_resident(handles, MakeResidentFlags::empty()).expect("there is room");
-    if let Residency::Pending { paging_fence_value } = made {
+    if let Residency::Pending { paging_fence_value, .. } = made {
         client.gpu.device().wait(&[(client.gpu.paging().fence(), paging_fence_value)]).expect("it comes");
     }
 }
@@ -178,7 +178,7 @@ fn what_is_pinned_leaves_when_the_adapter_stops() {
     let details = softgpu_spec::private_data::Details { flags: 1 << 8, ..Default::default() };
     let overlay = client.gpu.device().create_allocation(request.encode_with(&details).to_vec()).expect("an overlay");
     let made = client.gpu.paging().make_resident(vec![overlay.handle()], MakeResidentFlags::empty()).expect("room");
-    if let Residency::Pending { paging_fence_value } = made {
+    if let Residency::Pending { paging_fence_value, .. } = made {
         client.gpu.device().wait(&[(client.gpu.paging().fence(), paging_fence_value)]).expect("it comes");
     }
     let off = vec![overlay.handle()];

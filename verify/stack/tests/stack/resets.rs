@@ -183,7 +183,7 @@ impl Worker {
 /// Onto the list.
 fn bring_in(gpu: &Gpu, surface: &Surface) -> Result<(), UmdError> {
     let handles = vec![surface.allocation().handle()];
-    if let Residency::Pending { paging_fence_value } =
+    if let Residency::Pending { paging_fence_value, .. } =
         gpu.paging().make_resident(handles, MakeResidentFlags::empty())?
     {
         gpu.device().wait(&[(gpu.paging().fence(), paging_fence_value)])?;

@@ -22,7 +22,7 @@ fn list(surfaces: &[&Surface]) -> Vec<wddm_types::RawHandle> {
 
 /// Makes surfaces resident and waits for it.
 fn bring_in(gpu: &Gpu, surfaces: &[&Surface], flags: MakeResidentFlags) -> Result<(), Refusal> {
-    if let Residency::Pending { paging_fence_value } = gpu.paging().make_resident(list(surfaces), flags)? {
+    if let Residency::Pending { paging_fence_value, .. } = gpu.paging().make_resident(list(surfaces), flags)? {
         gpu.device().wait(&[(gpu.paging().fence(), paging_fence_value)])?;
     }
     Ok(())

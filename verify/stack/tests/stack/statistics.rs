@@ -7,6 +7,7 @@ use std::sync::Arc;
 use d3dkmt::{AdapterStatistics, NodeWork, PagingBytes, query_statistics};
 use dxgk_host::{Host, ProcessLink};
 use events::{Event, Move};
+use kmt_calls::{Call, ProcessAccess, StatisticsCall};
 use kmt_link::Link;
 use softgpu_umd::{Gpu, Lane, Stage, Surface, SurfaceKind};
 use wddm_types::{Luid, NodeId, NtStatus, ProcessId};
@@ -254,4 +255,28 @@ fn both_clocks_are_told_at_one_moment() {
     assert!(gpu_ns > 0);
     let refused = worker.gpu.adapter().query_clock_calibration(NodeId(64)).expect_err("there is no such node");
     assert_eq!(refused.status, NtStatus::INVALID_PARAMETER);
+}
+
+/// A process opens itself to set its figures, and others to query theirs.
+#[test]
+fn a_process_sets_no_other_process_s_figures() {
+    // spec: memory §5.5
+    let (host, _) = heard_on("discrete-4k", VIRTUAL, 8 * MIB, |_| false);
+    let workers = [Worker::new(&host, Stage::Hardware), Worker::new(&host, Stage::Hardware)];
+    let asks = |process: ProcessId, access| {
+        let call = Call::Statistics(StatisticsCall::OpenProcess { process, access });
+        workers[0].link.call(call).map(drop).map_err(|refusal| refusal.status)
+    };
+    let [own, other] = [0, 1].map(|nth| workers[nth].link.process());
+    let (query, set) = (ProcessAccess::QUERY_INFORMATION, ProcessAccess::SET_INFORMATION);
+    for (process, access, answer) in [
+        (own, query, Ok(())),
+        (own, query | set, Ok(())),
+        (own, ProcessAccess::from_bits_retain(1), Err(NtStatus::ACCESS_DENIED)),
+        (other, query, Ok(())),
+        (other, set, Err(NtStatus::ACCESS_DENIED)),
+        (ProcessId(4711), query, Err(NtStatus::INVALID_PARAMETER)),
+    ] {
+        assert_eq!(asks(process, access), answer, "{process:?}, {access:?}");
+    }
 }

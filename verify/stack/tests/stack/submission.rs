@@ -73,7 +73,7 @@ fn content_survives_eviction() {
                 let residency = client.gpu.paging().make_resident(handle.clone(), MakeResidentFlags::empty()).unwrap();
                 let waits: Vec<GpuWait> = match residency {
                     Residency::Resident => vec![],
-                    Residency::Pending { paging_fence_value } => {
+                    Residency::Pending { paging_fence_value, .. } => {
                         vec![GpuWait { fence, value: paging_fence_value }]
                     }
                 };

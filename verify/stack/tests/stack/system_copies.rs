@@ -31,7 +31,7 @@ fn data(flags: u32, cpu_visible: bool) -> Vec<u8> {
 
 fn arrive(client: &Client, allocation: &Allocation) {
     let made = client.gpu.paging().make_resident(vec![allocation.handle()], MakeResidentFlags::empty()).expect("room");
-    if let d3dkmt::Residency::Pending { paging_fence_value } = made {
+    if let d3dkmt::Residency::Pending { paging_fence_value, .. } = made {
         client.gpu.device().wait(&[(client.gpu.paging().fence(), paging_fence_value)]).expect("it comes");
     }
 }

@@ -20,7 +20,7 @@ fn work_behind_an_idle_time_takes_as_long_as_any() {
         let before = host.now_ns();
         let list = vec![surface.allocation().handle()];
         let made = client.gpu.paging().make_resident(list, MakeResidentFlags::empty()).expect("room");
-        let Residency::Pending { paging_fence_value } = made else { panic!("it has to be filled") };
+        let Residency::Pending { paging_fence_value, .. } = made else { panic!("it has to be filled") };
         client.gpu.device().wait(&[(client.gpu.paging().fence(), paging_fence_value)]).expect("it comes");
         *took = host.now_ns() - before;
     }

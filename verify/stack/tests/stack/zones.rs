@@ -61,7 +61,7 @@ fn overlays_lie_in_the_last_fifth_and_are_never_displaced() {
             came.0.lock().unwrap().clear();
             let list = vec![allocation.handle()];
             let made = client.gpu.paging().make_resident(list, MakeResidentFlags::empty()).expect("room");
-            if let Residency::Pending { paging_fence_value } = made {
+            if let Residency::Pending { paging_fence_value, .. } = made {
                 client.gpu.device().wait(&[(client.gpu.paging().fence(), paging_fence_value)]).expect("it comes");
             }
             came.0.lock().unwrap().clone()

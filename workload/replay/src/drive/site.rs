@@ -195,7 +195,7 @@ impl Site {
         match softgpu_umd::make_resident(&self.gpu, lane, &handles, nothing_to_give) {
             Ok(Residency::Resident) => Ok(None),
             // The value stands behind the mappings of the same paging queue: it covers them.
-            Ok(Residency::Pending { paging_fence_value }) => Ok(Some(paging_fence_value.max(mapped_at))),
+            Ok(Residency::Pending { paging_fence_value, .. }) => Ok(Some(paging_fence_value.max(mapped_at))),
             Err(error) => Err(self.error_of_residency(at, set, error)),
         }
     }

@@ -103,17 +103,18 @@ impl Adapter {
     }
 
     /// Scarcity as a user-mode driver can tell it apart: of what may lie in video memory it hears whether there is memory for it once
-    /// others have gone, for then it has its queues run empty and asks again.
+    /// others have gone, for then it has its queues run empty and asks again. An adapter without video memory has apertures in its place.
     // spec: memory §9.2, memory §9.3
     fn told_apart<'a>(&self, why: NotCreated, mut infos: impl Iterator<Item = &'a ddi::AllocationInfo>) -> NotCreated {
         let segments = self.vidmm.segments();
         let is_memory = |id: SegmentId| {
             segments.get(usize::from(id.0).wrapping_sub(1)).is_some_and(|segment| !segment.is_aperture())
         };
+        let bare = segments.iter().all(|segment| segment.is_aperture());
         match why {
             NotCreated::Lacks(Lack::Pages(wanted), refusal)
                 if wanted <= self.vidmm.backing_pages_max()
-                    && infos.any(|info| info.supported_segments.iter().any(is_memory)) =>
+                    && (bare || infos.any(|info| info.supported_segments.iter().any(is_memory))) =>
             {
                 let status = NtStatus::GRAPHICS_NO_VIDEO_MEMORY;
                 NotCreated::Lacks(Lack::Pages(wanted), Refusal { status, ..refusal })

@@ -28,9 +28,9 @@ fn missing(pages: u64) -> Result<Option<crate::Work<u8>>, MakeResidentError> {
 fn a_device_that_waits_hears_how_much_its_list_is_too_long() {
     // spec: memory §5.2, memory §10.1 row 11
     let (mut mm, _, waits, lists) = one_waits();
-    let [long, longer] = [14, 49].map(|pages| create(&mut mm, waits, pages, &[VRAM]));
+    let [long, half, rest] = [14, 24, 25].map(|pages| create(&mut mm, waits, pages, &[VRAM]));
     assert_eq!(mm.make_resident(waits, &[long]), missing(2), "50 pages of 48");
-    assert_eq!(mm.make_resident(waits, &[longer]), missing(49), "no eviction makes room for it");
+    assert_eq!(mm.make_resident(waits, &[half, rest]), missing(49), "no eviction makes room for them");
     mm.evict(waits, &lists[..1], NOW, &[]).expect("counted");
     assert_eq!(mm.make_resident(waits, &[long]), Ok(None), "it comes with the turn");
     mm.check_invariants(&[]).expect("all rules hold");

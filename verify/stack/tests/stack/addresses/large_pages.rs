@@ -36,7 +36,7 @@ fn large_pages_are_walked_taken_apart_and_made_again() {
             for (index, surface) in surfaces.iter().enumerate() {
                 let handle = vec![surface.allocation().handle()];
                 let residency = client.gpu.paging().make_resident(handle.clone(), Default::default()).unwrap();
-                if let d3dkmt::Residency::Pending { paging_fence_value } = residency {
+                if let d3dkmt::Residency::Pending { paging_fence_value, .. } = residency {
                     client.gpu.device().wait(&[(client.gpu.paging().fence(), paging_fence_value)]).unwrap();
                 }
                 let (va, report_va, seed) = (surface.va(), report.va(), pattern::seed(index as u64, round));

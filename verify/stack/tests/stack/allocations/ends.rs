@@ -17,7 +17,7 @@ fn plain(gpu: &Gpu) -> Arc<d3dkmt::Allocation> {
 fn begins_paging(gpu: &Gpu, surface: &softgpu_umd::Surface) -> u64 {
     let handles = vec![surface.allocation().handle()];
     match gpu.paging().make_resident(handles, MakeResidentFlags::empty()).expect("there is room") {
-        Residency::Pending { paging_fence_value } => paging_fence_value,
+        Residency::Pending { paging_fence_value, .. } => paging_fence_value,
         other => panic!("it takes the ring a while: {other:?}"),
     }
 }

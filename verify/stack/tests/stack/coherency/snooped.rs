@@ -64,7 +64,7 @@ fn through_entries(profile: &str, mode: Mode, cached: bool, drops: bool) -> ([u3
     let resident = gpu.paging().make_resident(vec![staging.handle()], MakeResidentFlags::empty()).expect("room");
     let value = match resident {
         Residency::Resident => mapped_at,
-        Residency::Pending { paging_fence_value } => paging_fence_value.max(mapped_at),
+        Residency::Pending { paging_fence_value, .. } => paging_fence_value.max(mapped_at),
     };
     gpu.device().wait(&[(gpu.paging().fence(), value)]).expect("it is mapped");
     let mut stream = KernelFedStream::packets(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");

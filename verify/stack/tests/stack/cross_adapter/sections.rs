@@ -90,7 +90,7 @@ fn seen(gpu: &Gpu, allocation: &Allocation) -> GpuVa {
     };
     let value = match gpu.paging().make_resident(vec![allocation.handle()], MakeResidentFlags::empty()).expect("room") {
         Residency::Resident => mapped_at,
-        Residency::Pending { paging_fence_value } => paging_fence_value.max(mapped_at),
+        Residency::Pending { paging_fence_value, .. } => paging_fence_value.max(mapped_at),
     };
     gpu.device().wait(&[(gpu.paging().fence(), value)]).expect("it comes");
     va

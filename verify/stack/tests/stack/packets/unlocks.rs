@@ -17,7 +17,7 @@ fn a_buffer_waits_for_what_waits_for_an_unlock() {
         lock.write_words(0, &(0..1024).map(|n| n * 5).collect::<Vec<u64>>());
         let paging = client.gpu.paging();
         let made = paging.make_resident(vec![kept.handle()], MakeResidentFlags::empty()).unwrap();
-        let Residency::Pending { paging_fence_value } = made else { panic!("{mode:?}: it may not be there yet") };
+        let Residency::Pending { paging_fence_value, .. } = made else { panic!("{mode:?}: it may not be there yet") };
         let mut commands = ListedCommands::new();
         commands.copy((&kept, 0), (&to, 0), 8192);
         commands.render(&context).expect("its list names it already");
@@ -52,7 +52,7 @@ fn what_is_promised_for_a_turn_comes_by_the_priorities_of_the_queues() {
     let queues = [0, -1, 1, 0].map(|priority| device.create_paging_queue_of(priority).expect("a queue"));
     let promised = queues.each_ref().map(|queue| {
         let made = queue.make_resident(vec![kept.handle()], MakeResidentFlags::empty()).expect("it fits");
-        let Residency::Pending { paging_fence_value } = made else { panic!("it may not be there yet") };
+        let Residency::Pending { paging_fence_value, .. } = made else { panic!("it may not be there yet") };
         (queue.fence(), paging_fence_value)
     });
     heard.take();

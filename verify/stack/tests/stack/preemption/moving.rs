@@ -25,7 +25,7 @@ impl Client {
     fn bring_in(&self, allocation: &Allocation) {
         let paging = self.gpu.paging();
         let made = paging.make_resident(vec![allocation.handle()], MakeResidentFlags::empty()).expect("room");
-        if let Residency::Pending { paging_fence_value } = made {
+        if let Residency::Pending { paging_fence_value, .. } = made {
             self.gpu.device().wait(&[(paging.fence(), paging_fence_value)]).expect("it comes");
         }
     }

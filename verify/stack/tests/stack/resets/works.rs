@@ -150,7 +150,7 @@ fn values_of_paging_fences_are_reached_though_their_works_never_ran() {
         let promised = [&first, &second].map(|surface| {
             let list = vec![surface.allocation().handle()];
             match worker.gpu.paging().make_resident(list, MakeResidentFlags::empty()).expect("room") {
-                Residency::Pending { paging_fence_value } => paging_fence_value,
+                Residency::Pending { paging_fence_value, .. } => paging_fence_value,
                 Residency::Resident => panic!("{profile}: it has to be brought in"),
             }
         });
