@@ -34,7 +34,7 @@ def whatif(
     string: Step,
     vram: Size | Iterable[Size] = 0.6,
     *,
-    policy: str | None = None,
+    policy: str | Iterable[str] | None = None,
     processes: int = 1,
     steps: int | None = None,
     adapter: str | None = None,
@@ -42,25 +42,28 @@ def whatif(
     time_limit: int | None = None,
 ) -> list[Record]:
     """One record for each memory size, in their order: how long the steps take, what moves, and the least that any memory manager moves.
-    Sizes that are given twice, or mean the same bytes, have a record each.
+    Sizes that are given twice, or mean the same bytes, have a record each. ``policy`` is the command line's if it is left out; several
+    policies give a record each for the first size, then for the next.
 
     ``link`` is the bus to system memory, each way and both at once (``"15.754GB/s"``); ``time_limit`` seconds for each bound, 0 for none.
 
     Raises ``InputError`` for what cannot be run, a size that is too small included; ``KernelError`` when a run fails.
     """
-    policies = None if policy is None else [policy]
-    found = _run([string], vram, policies, processes, steps, adapter, link, None, time_limit, None, None, 0.95)
+    names = None if policy is None else _names(policy)
+    found = _run([string], vram, names, processes, steps, adapter, link, None, time_limit, None, None, 0.95)
     for size in found["left_out"]:
         raise _native.InputError(f"vram={size['asked_bytes']}: {size['problem']}")
-    records = {row["asked_bytes"]: row for row in found["rows"]}
-    return [dict(records[size]) for size in found["asked_bytes"]]
+    records: dict[int, list[Record]] = {}
+    for row in found["rows"]:
+        records.setdefault(row["asked_bytes"], []).append(row)
+    return [dict(row) for size in found["asked_bytes"] for row in records[size]]
 
 
 def sweep(
     strings: Step | list[Step] | tuple[Step, ...],
     vram: Size | Iterable[Size] = "0.3..1.0",
     *,
-    policies: str | Iterable[str] | None = None,
+    policy: str | Iterable[str] | None = None,
     processes: int | Iterable[int] = 1,
     steps: int | None = None,
     adapter: str | None = None,
@@ -71,7 +74,7 @@ def sweep(
     page: str | os.PathLike[str] | None = None,
     target: float = 0.95,
 ) -> list[Record]:
-    """One record for each step, number of processes, policy and memory size, over all cores; without ``policies`` under each of them.
+    """One record for each step, number of processes, policy and memory size, over all cores; without ``policy`` under each policy.
 
     ``rows`` is a folder that keeps a Parquet file for each run, from which the same sweep goes on; ``page`` a file for the picture, with the
     memory that a share ``target`` of the ideal speed needs. Sizes that are too small for a step are left out with a warning.
@@ -80,13 +83,16 @@ def sweep(
     ``page`` finds no room, the sweep goes on to its end and raises ``Lost``, which has the records.
     """
     several = list(strings) if isinstance(strings, (list, tuple)) else [strings]
-    names = [policies] if isinstance(policies, str) else list(policies or ())
-    found = _run(several, vram, names, processes, steps, adapter, link, jobs, time_limit, rows, page, target)
+    found = _run(several, vram, _names(policy), processes, steps, adapter, link, jobs, time_limit, rows, page, target)
     for size in found["left_out"]:
         warnings.warn(f"{size['workload']} left out at {size['asked_bytes']} bytes: {size['problem']}", LeftOut, stacklevel=2)
     if found["lost"]:
         raise Lost("; ".join(found["lost"]), found["rows"])
     return found["rows"]
+
+
+def _names(policy: str | Iterable[str] | None) -> list[str]:
+    return [policy] if isinstance(policy, str) else list(policy or ())
 
 
 def _run(

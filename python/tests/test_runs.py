@@ -58,6 +58,20 @@ class Figures(unittest.TestCase):
         self.assertEqual(asked, [peak * 6 // 10, 200_000_000, peak * 6 // 10, *shares], "a record for each, in order")
         self.assertEqual(records[0], records[2])
 
+    def test_policies_have_a_record_each_and_one_name_in_both_functions(self):
+        records = openwddm.whatif(tiny(), vram=[1.0, 2.0], policy=["kept", "lru"], steps=1, **NO_BOUND)
+        asked = [(record["asked_bytes"], record["policy"]) for record in records]
+        self.assertEqual([bytes for bytes, _ in asked], [3 << 16, 3 << 16, 6 << 16, 6 << 16])
+        self.assertEqual({policy for _, policy in asked[:2]}, {"kept", "lru"})
+        swept = openwddm.sweep(tiny(), vram=[1.0], policy="kept", steps=1, **NO_BOUND)
+        self.assertEqual([record["policy"] for record in swept], ["kept"])
+
+    def test_errors_name_arguments_as_python_does(self):
+        for asked, said in (({"adapter": "nothing"}, "^adapter=nothing: "), ({"processes": [0]}, "^processes=0: ")):
+            with self.assertRaisesRegex(openwddm.InputError, said) as caught:
+                openwddm.sweep(tiny(), vram=[1.0], steps=1, **asked, **NO_BOUND)
+            self.assertNotIn("--", str(caught.exception))
+
     def test_recorded_times_are_those_of_the_run(self):
         (record,) = openwddm.whatif(tiny(), vram=1.0, steps=2, **NO_BOUND)
         self.assertEqual((record["ideal_ns"], record["peak_bytes"]), (6000, 3 << 16))
@@ -77,7 +91,7 @@ class Sweeps(unittest.TestCase):
             self.assertEqual(openwddm.sweep(GPT, **asked), first)
 
     def test_a_page_or_rows_without_room_lose_no_record(self):
-        asked = {"vram": [1 << 18, 1 << 20], "policies": "lru", "steps": 1, **NO_BOUND}
+        asked = {"vram": [1 << 18, 1 << 20], "policy": "lru", "steps": 1, **NO_BOUND}
         records = openwddm.sweep(tiny(), **asked)
         # A device that is full, and a folder in which the operating system makes no files.
         for place, name in (({"page": "/dev/full"}, "page"), ({"rows": "/proc/self/fdinfo"}, "rows")):
@@ -87,7 +101,7 @@ class Sweeps(unittest.TestCase):
 
     def test_a_size_that_is_too_small_is_left_out_with_a_warning(self):
         with self.assertWarnsRegex(openwddm.LeftOut, "tiny left out at 65536 bytes"):
-            records = openwddm.sweep(tiny(), vram=[1 << 16, 1 << 20], policies="lru", steps=1, **NO_BOUND)
+            records = openwddm.sweep(tiny(), vram=[1 << 16, 1 << 20], policy="lru", steps=1, **NO_BOUND)
         self.assertEqual([record["asked_bytes"] for record in records], [1 << 20])
 
     def test_records_are_data_frames_rows(self):

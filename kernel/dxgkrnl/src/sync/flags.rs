@@ -163,11 +163,7 @@ pub fn check_affinity(engine_affinity: u32, flags: FenceFlags) -> Result<(), Ref
 /// # Errors
 /// `ACCESS_DENIED` for a name that cannot be read; `INVALID_PARAMETER` with the rule.
 // spec: sync §2.2, sync §2.3, sync §3.3
-pub fn check_open(
-    access: SyncObjectAccess,
-    flags: FenceFlags,
-    request: &OpenSyncObjectRequest,
-) -> Result<(), Refusal> {
+pub fn check_open(access: SyncObjectAccess, flags: FenceFlags, request: &OpenSyncObjectRequest) -> Result<(), Refusal> {
     if !access.contains(SyncObjectAccess::STANDARD_RIGHTS_READ) {
         return Err(access_denied("the NT handle was made without STANDARD_RIGHTS_READ"));
     }

@@ -66,7 +66,9 @@ fn host_of(profile: &str, mode: Mode, memory_policy: MemoryPolicy) -> (Arc<Host>
 fn bring_in(client: &Client, surface: &Surface) {
     let paging = client.gpu.paging();
     let list = vec![surface.allocation().handle()];
-    if let Residency::Pending { paging_fence_value, .. } = paging.make_resident(list, MakeResidentFlags::empty()).unwrap() {
+    if let Residency::Pending { paging_fence_value, .. } =
+        paging.make_resident(list, MakeResidentFlags::empty()).unwrap()
+    {
         client.gpu.device().wait(&[(paging.fence(), paging_fence_value)]).unwrap();
     }
 }

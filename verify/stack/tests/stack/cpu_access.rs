@@ -251,7 +251,9 @@ fn what_may_not_be_committed_while_it_is_locked_waits_for_the_unlock() {
         let lock = surface.lock().expect("not resident");
         lock.fill_words(0, BYTES / 8, |index| pattern::word(4, index * 8));
         let first = paging.make_resident(vec![handle], MakeResidentFlags::empty()).expect("pending");
-        let Residency::Pending { paging_fence_value, .. } = first else { panic!("{mode:?}: it may not be resident yet") };
+        let Residency::Pending { paging_fence_value, .. } = first else {
+            panic!("{mode:?}: it may not be resident yet")
+        };
         // A later request on the queue completes behind this one.
         let second = paging.make_resident(vec![other.allocation().handle()], MakeResidentFlags::empty()).expect("room");
         let Residency::Pending { paging_fence_value: later, .. } = second else { panic!("{mode:?}: the queue waits") };

@@ -47,7 +47,9 @@ fn contiguous(client: &Client, bytes: u64, cpu_visible: bool) -> Arc<Allocation>
 fn bring_in(client: &Client, allocation: &Allocation) -> Result<(), Refusal> {
     let paging = client.gpu.paging();
     match paging.make_resident(vec![allocation.handle()], MakeResidentFlags::empty())? {
-        Residency::Pending { paging_fence_value, .. } => client.gpu.device().wait(&[(paging.fence(), paging_fence_value)]),
+        Residency::Pending { paging_fence_value, .. } => {
+            client.gpu.device().wait(&[(paging.fence(), paging_fence_value)])
+        }
         Residency::Resident => Ok(()),
     }
 }

@@ -3,12 +3,14 @@
 use wddm_types::PAGE_BYTES;
 
 use super::world::*;
-use crate::{AllocationId, DeviceId, EvictFlags, MakeResidentError, NextResume, SegmentGroup, SpaceId};
+use crate::{
+    AllocationId, DeviceId, EvictFlags, MakeResidentError, MakeResidentFlags, NextResume, SegmentGroup, SpaceId,
+};
 
 const NOW: EvictFlags = EvictFlags { only_if_necessary: false, not_written_to: false };
 
 /// A device of a process whose 36 pages wait for a turn, because 36 pages of another device of the process have the segment of 48 pages.
-fn one_waits() -> (Mm, SpaceId, DeviceId, Vec<AllocationId>) {
+fn one_waits() -> (Mm, SpaceId, [DeviceId; 2], Vec<AllocationId>) {
     let (mut mm, [(space, runs)]) = with_processes::<1>(48);
     let waits = mm.create_device(space);
     let theirs = create(&mut mm, runs, 36, &[VRAM]);
@@ -17,8 +19,10 @@ fn one_waits() -> (Mm, SpaceId, DeviceId, Vec<AllocationId>) {
     mm.set_device_idle(waits, true);
     mm.make_resident(runs, &[theirs]).expect("the other gives its place");
     assert!(mm.is_suspended(waits) && !mm.is_suspended(runs));
-    (mm, space, waits, lists)
+    (mm, space, [waits, runs], lists)
 }
+
+const MUST: MakeResidentFlags = MakeResidentFlags { cant_trim_further: true, must_succeed: true };
 
 fn missing(pages: u64) -> Result<Option<crate::Work<u8>>, MakeResidentError> {
     Err(MakeResidentError::OutOfMemory { bytes_to_trim: pages * PAGE_BYTES })
@@ -27,7 +31,7 @@ fn missing(pages: u64) -> Result<Option<crate::Work<u8>>, MakeResidentError> {
 #[test]
 fn a_device_that_waits_hears_how_much_its_list_is_too_long() {
     // spec: memory §5.2, memory §10.1 row 11
-    let (mut mm, _, waits, lists) = one_waits();
+    let (mut mm, _, [waits, _], lists) = one_waits();
     let [long, half, rest] = [14, 24, 25].map(|pages| create(&mut mm, waits, pages, &[VRAM]));
     assert_eq!(mm.make_resident(waits, &[long]), missing(2), "50 pages of 48");
     assert_eq!(mm.make_resident(waits, &[half, rest]), missing(49), "no eviction makes room for them");
@@ -40,7 +44,7 @@ fn a_device_that_waits_hears_how_much_its_list_is_too_long() {
 #[test]
 fn evictions_behind_queued_work_count_for_what_comes_next() {
     // spec: memory §5.2, memory §5.3, memory §8.6
-    let (mut mm, _, waits, lists) = one_waits();
+    let (mut mm, _, [waits, runs], lists) = one_waits();
     let [long, longer] = [14, 18].map(|pages| create(&mut mm, waits, pages, &[VRAM]));
     mm.evict(waits, &lists[..1], NOW, &[point(1, 5)]).expect("counted");
     assert_eq!(mm.make_resident(waits, &[longer]), missing(2), "32 pages stay");
@@ -49,6 +53,7 @@ fn evictions_behind_queued_work_count_for_what_comes_next() {
     assert!(mm.withholds(waits) && mm.count(waits, long) == 1);
     assert_eq!(mm.make_resident(waits, &[longer]), missing(16), "46 pages of 48 are asked for");
     mm.check_invariants(&[]).expect("all rules hold");
+    mm.set_device_idle(runs, true);
     assert_eq!(mm.next_to_resume(u64::MAX / 2), NextResume::Resume(waits));
     mm.resume(waits).expect("there is room");
     assert!(mm.is_resident(lists[0]) && !mm.is_resident(long), "the queued work has what it uses");
@@ -63,19 +68,19 @@ fn evictions_behind_queued_work_count_for_what_comes_next() {
 #[test]
 fn evictions_behind_queued_work_count_against_no_budget() {
     // spec: memory §5.2, memory §5.3
-    let (mut mm, space, waits, lists) = one_waits();
-    mm.set_budget(space, SegmentGroup::Local, Some(70 * PAGE_BYTES));
-    assert_eq!(mm.bytes_over_budget(space), 2 * PAGE_BYTES, "two lists of 36 pages");
+    let (mut mm, space, [waits, _], lists) = one_waits();
+    mm.set_budget(space, SegmentGroup::Local, Some(46 * PAGE_BYTES));
+    assert_eq!(mm.bytes_over_budget(space), 26 * PAGE_BYTES, "two lists of 36 pages");
     mm.evict(waits, &lists[..1], NOW, &[point(1, 5)]).expect("counted");
-    assert_eq!(mm.bytes_over_budget(space), 0, "the answer of Evict");
-    let [fits, too_long] = [2, 3].map(|pages| create(&mut mm, waits, pages, &[VRAM]));
+    assert_eq!(mm.bytes_over_budget(space), 22 * PAGE_BYTES, "the answer of Evict");
+    mm.evict(waits, &lists[1..], NOW, &[point(1, 5)]).expect("counted");
+    assert_eq!(mm.bytes_over_budget(space), 0);
     let also = mm.create_device(space);
-    mm.make_resident(also, &lists[..1]).expect("another device of the process lists it");
-    assert_eq!(mm.bytes_over_budget(space), 2 * PAGE_BYTES);
-    mm.evict(also, &lists[..1], NOW, &[]).expect("counted");
-    for id in [too_long, fits] {
-        let answer = mm.make_resident(waits, &[id]);
-        assert_eq!(answer, if id == fits { Ok(None) } else { missing(1) }, "68 pages of 70 stay");
-    }
+    mm.make_resident_with(also, &lists[..8], MUST).expect("the process has paid for them");
+    assert_eq!(mm.bytes_over_budget(space), 22 * PAGE_BYTES, "another device of the process lists what was evicted");
+    mm.evict(also, &lists[..8], NOW, &[]).expect("counted");
+    let [fits, too_long] = [10, 11].map(|pages| create(&mut mm, waits, pages, &[VRAM]));
+    assert_eq!(mm.make_resident(waits, &[too_long]), missing(1), "36 pages of 46 stay");
+    assert_eq!(mm.make_resident(waits, &[fits]), Ok(None));
     mm.check_invariants(&[]).expect("all rules hold");
 }

@@ -13,7 +13,9 @@ const SHARED: CreateAllocationFlags = CreateAllocationFlags::CREATE_RESOURCE
 fn make_resident(client: &Client, resource: &Resource) {
     let paging = client.gpu.paging();
     let list = vec![resource.allocations()[0].handle()];
-    if let Residency::Pending { paging_fence_value, .. } = paging.make_resident(list, MakeResidentFlags::empty()).unwrap() {
+    if let Residency::Pending { paging_fence_value, .. } =
+        paging.make_resident(list, MakeResidentFlags::empty()).unwrap()
+    {
         client.gpu.device().wait(&[(paging.fence(), paging_fence_value)]).unwrap();
     }
 }
