@@ -1,6 +1,6 @@
 """How slow is it in this much memory, and what is the least possible?
 
-    step = openwddm.record(lambda: train_step(batch))     # any PyTorch step, on cpu, cuda or meta
+    step = openwddm.record(lambda: train_step(batch))     # any PyTorch step, on cpu or meta; cuda is not tried yet
     openwddm.whatif(step, vram=0.6)                        # one record for each size: time, bytes, the bound
     rows = openwddm.sweep(step, vram="0.3..1.0")           # pandas.DataFrame(rows), polars.DataFrame(rows)
     openwddm.plot(rows, "sweep.png")

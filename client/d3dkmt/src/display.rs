@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kmt_calls::{
     AllocationCall, AllocationInfoFlags, AllocationRequest, Call, DisplayCall, Refusal, Reply, ResourceRequest,
+    SourceOwnerType,
 };
 use wddm_types::VidPnSourceId;
 
@@ -32,7 +33,7 @@ impl Device {
     /// # Errors
     /// `ACCESS_DENIED` when one is another device's: nothing has changed.
     pub fn own_sources(&self, sources: &[VidPnSourceId]) -> Result<(), Refusal> {
-        self.ask(DisplayCall::SetVidPnSourceOwner { device: self.handle(), sources: sources.to_vec() })
+        self.ask(DisplayCall::SetVidPnSourceOwner { device: self.handle(), sources: sources.iter().map(|source| (*source, SourceOwnerType::Exclusive)).collect() })
     }
 
     /// `D3DKMTSetDisplayMode`: the primary's source shows it, in its mode.

@@ -2,7 +2,7 @@
 //! occlusion. The kernel has no window system and no bus: it knows no such name, and each is refused as one that names nothing.
 
 use d3dkmt_abi::*;
-use kmt_calls::{Call, DisplayCall, Refusal, Reply};
+use kmt_calls::{Call, DisplayCall, Refusal, Reply, SourceOwnerType};
 use wddm_types::{NtStatus, RawHandle, VidPnSourceId};
 
 use crate::border::{Answer, Caller};
@@ -11,24 +11,21 @@ use crate::refusal::{expect_reply, invalid, not_supported};
 /// Longest name of a device that is read, in characters.
 const DEVICE_NAME_MAX: u32 = 512;
 
-/// The device gives up each source that the list does not name EXCLUSIVE. A list without sources gives up all.
+/// The device gives up each source that the list does not name, or names UNOWNED. A list without sources gives up all.
 pub fn set_vidpn_source_owner(caller: &Caller<'_>, arguments: &D3DKMT_SETVIDPNSOURCEOWNER) -> Answer {
     let types = caller.array(arguments.pType, arguments.VidPnSourceCount)?;
     let sources = caller.array(arguments.pVidPnSourceId, arguments.VidPnSourceCount)?;
     let mut owned = Vec::with_capacity(sources.len());
     for (of, source) in types.into_iter().zip(sources) {
-        match of {
-            D3DKMT_VIDPNSOURCEOWNER_UNOWNED => {}
-            D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE => owned.push(VidPnSourceId(source)),
-            D3DKMT_VIDPNSOURCEOWNER_SHARED
-            | D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVEGDI
-            | D3DKMT_VIDPNSOURCEOWNER_EMULATED => {
-                return Err(not_supported(format!(
-                    "owner type {of} of source {source}: a source has one owner, or none"
-                )));
-            }
+        let way = match of {
+            D3DKMT_VIDPNSOURCEOWNER_UNOWNED => continue,
+            D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE => SourceOwnerType::Exclusive,
+            D3DKMT_VIDPNSOURCEOWNER_SHARED => SourceOwnerType::Shared,
+            D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVEGDI => SourceOwnerType::ExclusiveGdi,
+            D3DKMT_VIDPNSOURCEOWNER_EMULATED => SourceOwnerType::Emulated,
             _ => return Err(invalid(format!("no owner of a source has the type {of}"))),
-        }
+        };
+        owned.push((VidPnSourceId(source), way));
     }
     let device = RawHandle(arguments.hDevice);
     caller.process.call(Call::Display(DisplayCall::SetVidPnSourceOwner { device, sources: owned }))?;

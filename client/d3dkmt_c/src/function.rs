@@ -57,7 +57,7 @@ macro_rules! functions {
             tells D3DKMTEnumProcesses(D3DKMT_ENUMPROCESSES) enum_processes;
             reads D3DKMTEscape(D3DKMT_ESCAPE) escape;
             // Displays.
-            reads D3DKMTSetVidPnSourceOwner(D3DKMT_SETVIDPNSOURCEOWNER) set_vidpn_source_owner "shared, emulated and GDI owners";
+            reads D3DKMTSetVidPnSourceOwner(D3DKMT_SETVIDPNSOURCEOWNER) set_vidpn_source_owner "shared and GDI owners";
             reads D3DKMTCheckVidPnExclusiveOwnership(D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP) check_vidpn_exclusive_ownership;
             writes D3DKMTGetSharedPrimaryHandle(D3DKMT_GETSHAREDPRIMARYHANDLE) get_shared_primary_handle;
             reads D3DKMTCheckOcclusion(D3DKMT_CHECKOCCLUSION) check_occlusion;
@@ -66,7 +66,7 @@ macro_rules! functions {
             writes D3DKMTSetDisplayMode(D3DKMT_SETDISPLAYMODE) set_display_mode "interlaced modes, turned displays, private formats";
             writes D3DKMTPresent(D3DKMT_PRESENT) present "windows, rectangles, color fills, private data, broadcasts, limits by semaphore, history tokens, stereo and all other flags; a flip or a blt of a whole surface works";
             writes D3DKMTSubmitPresentToHwQueue(D3DKMT_SUBMITPRESENTTOHWQUEUE) submit_present_to_hw_queue "as of Present, and blts; a flip works";
-            reads D3DKMTSetQueuedLimit(D3DKMT_SETQUEUEDLIMIT) set_queued_limit "the question for the limit";
+            writes D3DKMTSetQueuedLimit(D3DKMT_SETQUEUEDLIMIT) set_queued_limit;
             reads D3DKMTWaitForVerticalBlankEvent(D3DKMT_WAITFORVERTICALBLANKEVENT) wait_for_vertical_blank_event "waits without a device";
             reads D3DKMTWaitForVerticalBlankEvent2(D3DKMT_WAITFORVERTICALBLANKEVENT2) wait_for_vertical_blank_event2 "waits without a device, events beside the vertical blank";
             // Devices.

@@ -73,15 +73,20 @@ fn way(of: &D3DKMT_PRESENT) -> Result<Way, Refusal> {
     }
 }
 
-/// The kernel keeps a limit for all displays of a device, and tells no one the limit.
-pub fn set_queued_limit(caller: &Caller<'_>, arguments: &D3DKMT_SETQUEUEDLIMIT) -> Answer {
+/// The kernel keeps a limit for all displays of a device.
+pub fn set_queued_limit(caller: &Caller<'_>, arguments: &mut D3DKMT_SETQUEUEDLIMIT) -> Answer {
+    let device = RawHandle(arguments.hDevice);
     match arguments.Type {
         D3DKMT_SET_QUEUEDLIMIT_PRESENT => {
-            let (device, limit) = (RawHandle(arguments.hDevice), arguments.Anonymous.QueuedPresentLimit());
+            let limit = arguments.Anonymous.QueuedPresentLimit();
             caller.process.call(Call::Display(DisplayCall::SetQueuedLimit { device, limit }))?;
             Ok(NtStatus::SUCCESS)
         }
-        D3DKMT_GET_QUEUEDLIMIT_PRESENT => Err(not_supported("D3DKMT_GET_QUEUEDLIMIT_PRESENT: the limit is only set")),
+        D3DKMT_GET_QUEUEDLIMIT_PRESENT => {
+            let reply = caller.process.call(Call::Display(DisplayCall::GetQueuedLimit { device }))?;
+            arguments.Anonymous.QueuedPresentLimit = expect_reply!(reply, Reply::QueuedLimit(limit) => limit);
+            Ok(NtStatus::SUCCESS)
+        }
         other => Err(invalid(format!("no limit has the type {other}; give D3DKMT_SET_QUEUEDLIMIT_PRESENT"))),
     }
 }

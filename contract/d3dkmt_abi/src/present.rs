@@ -120,7 +120,7 @@ layout! {
 
     number D3DKMT_QUEUEDLIMIT_TYPE { INT;
         D3DKMT_SET_QUEUEDLIMIT_PRESENT = 1: "taken: the most presents that the device may have queued",
-        D3DKMT_GET_QUEUEDLIMIT_PRESENT = 2: "refused: the limit is only set",
+        D3DKMT_GET_QUEUEDLIMIT_PRESENT = 2: "asks for the limit",
     }
 
     structure D3DKMT_SETQUEUEDLIMIT_FLIP { 8;
@@ -129,13 +129,13 @@ layout! {
     }
 
     alternative D3DKMT_SETQUEUEDLIMIT_LIMIT { 8;
-        QueuedPresentLimit: UINT = "in: flips that may wait at once",
+        QueuedPresentLimit: UINT = "in, or out of the GET form: flips that may wait at once; in 0: as many as at first",
         Anonymous: D3DKMT_SETQUEUEDLIMIT_FLIP,
     }
 
     structure D3DKMT_SETQUEUEDLIMIT { 16;
         0 hDevice: D3DKMT_HANDLE = "in: the device",
-        4 Type: D3DKMT_QUEUEDLIMIT_TYPE = "in: D3DKMT_SET_QUEUEDLIMIT_PRESENT; the question for the limit is STATUS_NOT_SUPPORTED",
+        4 Type: D3DKMT_QUEUEDLIMIT_TYPE = "in: D3DKMT_SET_QUEUEDLIMIT_PRESENT or D3DKMT_GET_QUEUEDLIMIT_PRESENT",
         8 Anonymous: D3DKMT_SETQUEUEDLIMIT_LIMIT,
     }
 

@@ -27,7 +27,7 @@ mod sync;
 pub use adapter::AdapterCall;
 pub use allocation::AllocationCall;
 pub use device::DeviceCall;
-pub use display::DisplayCall;
+pub use display::{DisplayCall, SourceOwnerType};
 pub use event::EventCall;
 pub use flags::{EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, QueueFlags, SignalFlags, WaitFlags};
 pub use gpu_va::GpuVaCall;

@@ -34,7 +34,7 @@ pub use call::{
     AcquiredKeyedMutex, AdapterCall, AllocationCall, Call, CreatedKeyedMutex, DeviceCall, DisplayCall, EventCall,
     EvictFlags, FenceFlags, GpuVaCall, KeyedMutexCall, KeyedMutexFlags, LockCall, LockFlags, MakeResidentFlags,
     NotificationCall, OfferFlags, PRIORITY_ABSOLUTE, PacketCall, PriorityCall, PropertyCall, QueueCall, QueueFlags,
-    Reach, ResidencyCall, SectionCall, ShareCall, SignalFlags, StatisticsCall, SyncCall, WaitFlags,
+    Reach, ResidencyCall, SectionCall, ShareCall, SignalFlags, SourceOwnerType, StatisticsCall, SyncCall, WaitFlags,
 };
 pub use escape::{ESCAPE_BYTES_MAX, ESCAPE_DRIVER_PRIVATE, EscapeCall, EscapeFlags};
 pub use gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};

@@ -73,6 +73,8 @@ pub enum Reply {
     Residency(Residency),
     /// Of Evict: bytes over budget, 0 = within.
     BytesToTrim(u64),
+    /// Of SetQueuedLimit's GET form: flips of the device that may be queued when Present returns.
+    QueuedLimit(u32),
     /// Of the first form of ReclaimAllocations, in request order: whether the content is lost. Empty if the caller did not ask.
     Discarded(Vec<bool>),
     /// Of ReclaimAllocations2, in request order; the value as in `MappedVa`.

@@ -180,7 +180,7 @@ impl Displays {
         for source in self.sources.iter() {
             let flips: Vec<_> = source.flips.iter().map(Flip::digest).collect();
             let shown = (source.mode, flips, source.handed, source.waiting.len());
-            digest.add("display", &source.path.source.0, &(source.owner, shown));
+            digest.add("display", &source.path.source.0, &(source.owner, &source.emulated, shown));
         }
         for (device, of) in self.devices.iter().filter(|(_, of)| of.is_noteworthy()) {
             digest.add("flips of a device", device, &(of.queued, of.limit));

@@ -6,13 +6,12 @@ use wddm_types::{RawHandle, VidPnSourceId};
 /// A call on displays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DisplayCall {
-    /// `D3DKMTSetVidPnSourceOwner`, exclusive: from now on these sources are the device's, and no others. A source that it no longer owns
-    /// goes black.
+    /// `D3DKMTSetVidPnSourceOwner`: from now on these sources are the device's, and no others. A source that it no longer owns goes black.
     SetVidPnSourceOwner {
         /// The device.
         device: RawHandle,
-        /// The sources.
-        sources: Vec<VidPnSourceId>,
+        /// The sources, and how the device owns each.
+        sources: Vec<(VidPnSourceId, SourceOwnerType)>,
     },
     /// `D3DKMTReleaseProcessVidPnSourceOwners` of the calling process: its devices give up their sources on all adapters. Those go black.
     ReleaseProcessVidPnSourceOwners,
@@ -70,8 +69,13 @@ pub enum DisplayCall {
     SetQueuedLimit {
         /// The device.
         device: RawHandle,
-        /// 1 to 16; 3 at first.
+        /// 1 to 16; 0: 3, as at first.
         limit: u32,
+    },
+    /// `D3DKMTSetQueuedLimit` with `D3DKMT_GET_QUEUEDLIMIT_PRESENT` → `QueuedLimit`.
+    GetQueuedLimit {
+        /// The device.
+        device: RawHandle,
     },
     /// `D3DKMTWaitForVerticalBlankEvent`: answered at the next vertical blank of a source that is shown.
     WaitForVerticalBlankEvent {
@@ -80,6 +84,19 @@ pub enum DisplayCall {
         /// The source.
         source: VidPnSourceId,
     },
+}
+
+/// `D3DKMT_VIDPNSOURCEOWNER_TYPE`, without UNOWNED.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SourceOwnerType {
+    /// The device alone presents on the source.
+    Exclusive,
+    /// The device presents beside the desktop.
+    Shared,
+    /// Exclusive for a device of GDI.
+    ExclusiveGdi,
+    /// The device takes itself for an exclusive owner; the source shows what it showed.
+    Emulated,
 }
 
 impl DisplayCall {
@@ -94,7 +111,7 @@ impl DisplayCall {
             DisplayCall::SetDisplayMode { .. } => "SetDisplayMode",
             DisplayCall::Flip { .. } => "Present",
             DisplayCall::FlipOnHwQueue { .. } => "SubmitPresentToHwQueue",
-            DisplayCall::SetQueuedLimit { .. } => "SetQueuedLimit",
+            DisplayCall::SetQueuedLimit { .. } | DisplayCall::GetQueuedLimit { .. } => "SetQueuedLimit",
             DisplayCall::WaitForVerticalBlankEvent { .. } => "WaitForVerticalBlankEvent",
         }
     }

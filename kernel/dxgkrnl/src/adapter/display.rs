@@ -173,6 +173,11 @@ impl Adapter {
         self.displays.present_state(&self.tally, device, source)
     }
 
+    /// `D3DKMTSetQueuedLimit` with `D3DKMT_GET_QUEUEDLIMIT_PRESENT`.
+    pub fn queued_limit(&self, device: DeviceNumber) -> u32 {
+        self.displays.queued_limit(device)
+    }
+
     /// `D3DKMTSetQueuedLimit`.
     ///
     /// # Errors

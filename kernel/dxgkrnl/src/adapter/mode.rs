@@ -2,7 +2,7 @@
 //! could make nothing resident before: the kernel brings the primary in, for a quiesced device with its turn. A primary that an aperture
 //! shows only while it is displayed (memory §1.6) goes there first. And everything that turns displays off again.
 
-use kmt_calls::{Refusal, Reply};
+use kmt_calls::{Refusal, Reply, SourceOwnerType};
 use vidmm::AllocationId;
 use wddm_types::{Blame, NtStatus, Pages, ProcessId, SegmentId, VidPnSourceId};
 
@@ -20,7 +20,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         device: DeviceNumber,
-        wanted: &[VidPnSourceId],
+        wanted: &[(VidPnSourceId, SourceOwnerType)],
     ) -> Result<(), Refusal> {
         let left = self.displays.set_owner(device, wanted)?;
         left.into_iter().for_each(|source| self.go_black(cx, source));

@@ -63,6 +63,10 @@ impl Turn<'_> {
                 self.adapters[index].set_queued_limit(cx, device, limit)?;
                 done(Reply::Done)
             }
+            DisplayCall::GetQueuedLimit { device } => {
+                let (index, device) = self.live_device(device)?;
+                done(Reply::QueuedLimit(self.adapters[index].queued_limit(device)))
+            }
             DisplayCall::WaitForVerticalBlankEvent { device, source } => {
                 let (index, device) = self.live_device(device)?;
                 self.adapters[index].wait_for_blank(cx, self.token, device, source)

@@ -250,6 +250,7 @@ fn of_display(call: &DisplayCall) -> Needs {
         | DisplayCall::GetPresentState { .. }
         | DisplayCall::SetDisplayMode { .. }
         | DisplayCall::SetQueuedLimit { .. }
+        | DisplayCall::GetQueuedLimit { .. }
         | DisplayCall::WaitForVerticalBlankEvent { .. } => Needs::SOMETHING,
     }
 }

@@ -2,7 +2,7 @@
 
 use ddi::{KmdAllocation, SetVidPnSourceAddress, SetVidPnSourceAddressFlags, Surface};
 use events::Event;
-use kmt_calls::Refusal;
+use kmt_calls::{Refusal, SourceOwnerType};
 use vidmm::AllocationId;
 use wddm_types::{Blame, NtStatus, SegmentId, VidPnSourceId};
 
@@ -44,24 +44,59 @@ impl Displays {
     /// `D3DKMTSetVidPnSourceOwner`: a device has these sources and no others. Those that it has no more, which go black.
     ///
     /// # Errors
-    /// There is no such source, or another device has it; nothing has changed.
-    pub fn set_owner(&mut self, device: DeviceNumber, wanted: &[VidPnSourceId]) -> Result<Vec<VidPnSourceId>, Refusal> {
-        for source in wanted {
-            let source = self.source(*source)?;
-            if self.sources[source].owner.is_some_and(|owner| owner != device) {
-                return Err(access_denied(format!("source {} is another device's", source.0)));
-            }
-        }
+    /// `GRAPHICS_INVALID_VIDEO_PRESENT_SOURCE` for a source that there is not; `GRAPHICS_VIDPN_SOURCE_IN_USE` where another device has it, or
+    /// the desktop, beside which nothing here presents; `INVALID_PARAMETER` for a device that has it in another way. Nothing has changed.
+    // spec: sync §3.17
+    pub fn set_owner(
+        &mut self,
+        device: DeviceNumber,
+        wanted: &[(VidPnSourceId, SourceOwnerType)],
+    ) -> Result<Vec<VidPnSourceId>, Refusal> {
+        wanted.iter().try_for_each(|(source, way)| self.may_own(device, *source, *way))?;
+        let asks = |source, way| wanted.contains(&(source, way));
         let mut left = Vec::new();
         for known in self.sources.iter_mut() {
-            if wanted.contains(&known.path.source) {
+            let source = known.path.source;
+            if asks(source, SourceOwnerType::Exclusive) {
                 known.owner = Some(device);
             } else if known.owner == Some(device) {
                 known.owner = None;
-                left.push(known.path.source);
+                left.push(source);
             }
+            match asks(source, SourceOwnerType::Emulated) {
+                true => known.emulated.insert(device),
+                false => known.emulated.remove(&device),
+            };
         }
         Ok(left)
+    }
+
+    fn may_own(&self, device: DeviceNumber, source: VidPnSourceId, way: SourceOwnerType) -> Result<(), Refusal> {
+        if !self.sources.has(source) {
+            let reason = format!("source {}; the adapter has sources 0 to {}", source.0, self.sources.iter().len());
+            return Err(refuse(NtStatus::GRAPHICS_INVALID_VIDEO_PRESENT_SOURCE, Blame::Caller, reason));
+        }
+        let known = &self.sources[source];
+        let (exclusive, emulated) = (known.owner == Some(device), known.emulated.contains(&device));
+        let otherwise = match way {
+            SourceOwnerType::ExclusiveGdi => {
+                return Err(invalid(format!("source {}: EXCLUSIVEGDI is for devices of GDI", source.0)));
+            }
+            SourceOwnerType::Exclusive => emulated,
+            SourceOwnerType::Emulated | SourceOwnerType::Shared => exclusive,
+        };
+        if otherwise {
+            let reason = format!("source {} is the device's in another way: give it up first", source.0);
+            return Err(invalid(reason));
+        }
+        let in_use = match way {
+            SourceOwnerType::Shared => Some("the desktop's"),
+            _ => known.owner.filter(|owner| *owner != device).map(|_| "another device's"),
+        };
+        in_use.map_or(Ok(()), |whose| {
+            let reason = format!("source {} is {whose}", source.0);
+            Err(refuse(NtStatus::GRAPHICS_VIDPN_SOURCE_IN_USE, Blame::Caller, reason))
+        })
     }
 
     /// A device is lost or goes: it has no source any more. Those that it had, which go black.

@@ -62,12 +62,19 @@ impl Displays {
     /// # Errors
     /// There is no such limit.
     pub fn set_queued_limit(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, limit: u32) -> Result<(), Refusal> {
-        if !(1..=QUEUED_LIMIT_MAX).contains(&limit) {
-            return Err(invalid(format!("a limit of {limit}; 1 to {QUEUED_LIMIT_MAX} flips may be queued")));
+        if limit > QUEUED_LIMIT_MAX {
+            let most = format!("a limit of {limit}: give 1 to {QUEUED_LIMIT_MAX} flips, or 0 for the limit of a new device");
+            return Err(invalid(most));
         }
+        let limit = if limit == 0 { QUEUED_LIMIT } else { limit };
         self.devices.entry(device).or_default().limit = limit;
         self.answer_presents(cx, device);
         Ok(())
+    }
+
+    /// How many flips of a device may be queued when Present returns.
+    pub fn queued_limit(&self, device: DeviceNumber) -> u32 {
+        self.devices.get(&device).map_or(QUEUED_LIMIT, |known| known.limit)
     }
 
     /// Whether a device was told to ask again for a mode.

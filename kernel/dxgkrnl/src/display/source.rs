@@ -1,6 +1,6 @@
 //! One source of an adapter: its owner, its mode, the flips that it has.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::{Index, IndexMut};
 
 use ddi::{Surface, VidPnPath};
@@ -17,6 +17,8 @@ pub(super) struct Source {
     pub(super) path: VidPnPath,
     /// The device that has it.
     pub(super) owner: Option<DeviceNumber>,
+    /// The devices that take themselves for its owner, and are not.
+    pub(super) emulated: BTreeSet<DeviceNumber>,
     /// The surface that it shows, in texels, while it is on.
     pub(super) mode: Option<Surface>,
     /// The number of the last flip that a device made before this mode: flips up to it belong to earlier modes.
@@ -41,6 +43,7 @@ impl Source {
         Source {
             path,
             owner: None,
+            emulated: BTreeSet::new(),
             mode: None,
             flips_before: 0,
             flips: VecDeque::new(),

@@ -2,7 +2,7 @@
 
 use kmt_calls::{
     AllocationCall, AllocationInfoFlags, AllocationRequest, Call, CreateAllocationFlags, DisplayCall,
-    MakeResidentFlags, ResidencyCall, ResourceRequest,
+    MakeResidentFlags, ResidencyCall, ResourceRequest, SourceOwnerType,
 };
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Details, Kind as Place};
 use wddm_types::{PAGE_BYTES, RawHandle, VidPnSourceId};
@@ -39,7 +39,8 @@ impl Generator<'_> {
         };
         match self.dice.below(22) {
             0..3 => {
-                let sources = (0..self.dice.below(3)).map(|_| self.source()).chain([source]).collect();
+                let sources: Vec<_> = (0..self.dice.below(3)).map(|_| self.source()).chain([source]).collect();
+                let sources = sources.into_iter().map(|source| (source, self.owner_type())).collect();
                 Call::Display(DisplayCall::SetVidPnSourceOwner { device, sources })
             }
             3 if self.dice.chance(40) => {
@@ -57,6 +58,7 @@ impl Generator<'_> {
                 let interval = self.dice.number32(6);
                 Call::Display(DisplayCall::Flip { context, primary, interval })
             }
+            17 if self.dice.chance(20) => Call::Display(DisplayCall::GetQueuedLimit { device }),
             17 => Call::Display(DisplayCall::SetQueuedLimit { device, limit: self.dice.number32(18) }),
             _ => Call::Display(DisplayCall::WaitForVerticalBlankEvent { device, source }),
         }
@@ -64,6 +66,16 @@ impl Generator<'_> {
 
     fn of(&mut self, primaries: &[RawHandle]) -> RawHandle {
         self.dice.pick(primaries).unwrap_or(RawHandle::NONE)
+    }
+
+    /// Mostly the one way in which a device can present.
+    fn owner_type(&mut self) -> SourceOwnerType {
+        match self.dice.below(20) {
+            0 => SourceOwnerType::Shared,
+            1 => SourceOwnerType::ExclusiveGdi,
+            2..4 => SourceOwnerType::Emulated,
+            _ => SourceOwnerType::Exclusive,
+        }
     }
 
     pub(super) fn source(&mut self) -> VidPnSourceId {

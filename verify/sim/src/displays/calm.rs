@@ -165,5 +165,6 @@ fn is_over(status: NtStatus) -> bool {
             | NtStatus::NO_MEMORY
             | NtStatus::RETRY
             | NtStatus::ACCESS_DENIED
+            | NtStatus::GRAPHICS_VIDPN_SOURCE_IN_USE
     )
 }

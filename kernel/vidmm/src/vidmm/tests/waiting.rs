@@ -19,6 +19,7 @@ fn one_waits() -> (Mm, SpaceId, [DeviceId; 2], Vec<AllocationId>) {
     mm.set_device_idle(waits, true);
     mm.make_resident(runs, &[theirs]).expect("the other gives its place");
     assert!(mm.is_suspended(waits) && !mm.is_suspended(runs));
+    mm.set_device_idle(waits, false);
     (mm, space, [waits, runs], lists)
 }
 

@@ -2,7 +2,7 @@
 
 use d3dkmt::{DeviceState, EvictFlags};
 use ddi::{DriverStatus, Interrupt, InterruptFlags};
-use kmt_calls::{Call, DisplayCall};
+use kmt_calls::{AdapterCall, Call, DisplayCall, Reply, SourceOwnerType};
 use wddm_types::{NtStatus, VidPnTargetId};
 
 use super::*;
@@ -16,10 +16,12 @@ fn status<T: std::fmt::Debug>(result: Result<T, Refusal>) -> NtStatus {
 fn a_display_has_one_owner_who_alone_changes_it() {
     let (host, _) = host_of(&profile(), VIRTUAL);
     let (game, other) = (Game::new(&host, 2), Game::without_display(&host, 2));
-    assert_eq!(status(other.gpu.device().own_sources(&[SOURCE])), NtStatus::ACCESS_DENIED);
+    let in_use = NtStatus::GRAPHICS_VIDPN_SOURCE_IN_USE;
+    assert_eq!(status(other.gpu.device().own_sources(&[SOURCE])), in_use);
     assert_eq!(status(other.gpu.device().set_display_mode(other.primaries[0].allocation())), NtStatus::ACCESS_DENIED);
     assert_eq!(status(other.flip(1, 1)), NtStatus::ACCESS_DENIED);
-    assert_eq!(status(game.gpu.device().own_sources(&[SOURCE, VidPnSourceId(1)])), NtStatus::INVALID_PARAMETER);
+    let no_source = NtStatus::GRAPHICS_INVALID_VIDEO_PRESENT_SOURCE;
+    assert_eq!(status(game.gpu.device().own_sources(&[SOURCE, VidPnSourceId(1)])), no_source);
     // Every process with a device of the adapter may wait for its blanks.
     other.blank();
     game.gpu.device().own_sources(&[]).unwrap();
@@ -31,14 +33,59 @@ fn a_display_has_one_owner_who_alone_changes_it() {
     other.flip(1, 1).unwrap();
 }
 
+/// A device owns a source exclusively, or takes itself for its owner; beside the desktop no device presents.
+#[test]
+fn a_source_has_owners_of_one_type_for_each_device() {
+    let (host, _) = host_of(&profile(), VIRTUAL);
+    let games = [Game::without_display(&host, 2), Game::without_display(&host, 2)];
+    let [one, other] = games.each_ref().map(|game| game.gpu.device());
+    let owns = |device: &d3dkmt::Device, list: &[SourceOwnerType]| {
+        let sources = list.iter().map(|way| (SOURCE, *way)).collect();
+        let call = DisplayCall::SetVidPnSourceOwner { device: device.handle(), sources };
+        device.link().call(Call::Display(call)).map_or_else(|refusal| refusal.status, |_| NtStatus::SUCCESS)
+    };
+    let opened = one.link().call(Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: host.luid() }));
+    let Ok(Reply::Handle(adapter)) = opened else { panic!("the adapter opens: {opened:?}") };
+    let occluded = || {
+        let call = DisplayCall::CheckVidPnExclusiveOwnership { adapter, source: SOURCE };
+        one.link().call(Call::Display(call)).is_err_and(|refusal| refusal.status == NtStatus::GRAPHICS_PRESENT_OCCLUDED)
+    };
+    use SourceOwnerType::{Emulated, Exclusive, ExclusiveGdi, Shared};
+    let (invalid, in_use) = (NtStatus::INVALID_PARAMETER, NtStatus::GRAPHICS_VIDPN_SOURCE_IN_USE);
+    for (device, list, answer, hidden) in [
+        (one, &[Emulated][..], NtStatus::SUCCESS, false),
+        (one, &[Exclusive], invalid, false),
+        (other, &[Emulated], NtStatus::SUCCESS, false),
+        (one, &[], NtStatus::SUCCESS, false),
+        (one, &[Shared], in_use, false),
+        (one, &[ExclusiveGdi], invalid, false),
+        (one, &[Exclusive], NtStatus::SUCCESS, true),
+        (one, &[Emulated], invalid, true),
+        (one, &[Shared], invalid, true),
+        (other, &[Exclusive], invalid, true),
+        (other, &[], NtStatus::SUCCESS, true),
+        (other, &[Exclusive], in_use, true),
+        (other, &[Emulated], in_use, true),
+        (one, &[], NtStatus::SUCCESS, false),
+        (other, &[Exclusive], NtStatus::SUCCESS, true),
+    ] {
+        assert_eq!((owns(device, list), occluded()), (answer, hidden), "{list:?}");
+    }
+    host.check_invariants().expect("the kernel's invariants hold");
+}
+
 #[test]
 fn wrong_arguments_are_refused() {
     let (host, _) = host_of(&profile(), VIRTUAL);
     let game = Game::new(&host, 2);
     let device = game.gpu.device();
-    for limit in [0, 17] {
-        assert_eq!(status(device.set_queued_limit(limit)), NtStatus::INVALID_PARAMETER);
-    }
+    assert_eq!(status(device.set_queued_limit(17)), NtStatus::INVALID_PARAMETER);
+    let limit = || device.link().call(Call::Display(DisplayCall::GetQueuedLimit { device: device.handle() }));
+    assert_eq!(limit(), Ok(Reply::QueuedLimit(3)), "of a new device");
+    device.set_queued_limit(7).unwrap();
+    assert_eq!(limit(), Ok(Reply::QueuedLimit(7)));
+    device.set_queued_limit(0).unwrap();
+    assert_eq!(limit(), Ok(Reply::QueuedLimit(3)), "0 restores it");
     assert_eq!(status(game.flip(1, 5)), NtStatus::INVALID_PARAMETER);
     let no_source = device.wait_for_vertical_blank(VidPnSourceId(3));
     assert_eq!(status(no_source), NtStatus::INVALID_PARAMETER);
