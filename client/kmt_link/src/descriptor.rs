@@ -1,17 +1,19 @@
 //! Descriptors for NT handles, as the Linux subsystem has them: each process that holds a copy may open what the handle names, pass it on
 //! over a socket, and close it with `close`. The keeper closes the handle when the last copy in any process is closed.
 //!
-//! A descriptor is one end of a pair of sockets; the keeper holds the other end, knows each pair by the identity that the operating
-//! system gives it, and learns of the last close from it. The keeper reads nothing that a process writes into the pair. The process in
-//! which the kernel runs uses this, for processes here and elsewhere.
+//! A descriptor is an empty, sealed memory file. The operating system gives the file an identity, by which the keeper knows it
+//! again, and says by `inotify` when the last copy is closed; so the keeper needs no descriptor of its own for each. The process in which the
+//! kernel runs uses this, for processes here and elsewhere.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 /// The keeper calls this with the handle whose last descriptor was closed.
 pub type Closed = Box<dyn Fn(u64) + Send + Sync>;
@@ -25,92 +27,78 @@ struct Shared {
     kept: Mutex<Kept>,
     /// Held by the thread that takes closed ones out, until it has called this for each of them.
     closed: Mutex<Closed>,
-    /// Something said at the first wakes the thread that waits for closes, at the second.
-    changed: (OwnedFd, OwnedFd),
+    /// Says which files have gone.
+    watches: OwnedFd,
+    /// Ends the thread that waits for closes.
+    end: OwnedFd,
 }
 
 #[derive(Default)]
 struct Kept {
-    /// By the identity of the end that was given out.
-    given: BTreeMap<Identity, Given>,
-    /// Those of which the thread that waits for closes has not heard.
-    fresh: Vec<(Identity, Arc<OwnedFd>)>,
-    ended: bool,
+    /// The handles by the identity of the file that was given out, and its watch.
+    given: BTreeMap<Identity, (u64, Watch)>,
+    by_watch: BTreeMap<Watch, Identity>,
 }
 
-/// The operating system's identity of an end, a device and a number: no other file has it as long as a copy is open.
+/// The operating system's identity of a file, a device and a number: no other file has it as long as a copy is open.
 type Identity = (u64, u64);
 
-struct Given {
-    handle: u64,
-    /// Open as long as it is known by its identity.
-    ours: Arc<OwnedFd>,
-}
+/// A number of `inotify`.
+type Watch = i32;
 
 /// A descriptor that stands for nothing yet.
-pub struct Pair {
+pub struct Unnamed {
+    file: OwnedFd,
     identity: Identity,
-    ours: OwnedFd,
-    theirs: OwnedFd,
+    watch: Watch,
 }
 
 impl Descriptors {
-    /// None yet. `closed` is called, on a thread of its own, with each handle whose last descriptor was closed.
+    /// None yet. `closed` is called with each handle whose last descriptor was closed: on a thread of its own, or by [`Descriptors::settle`].
     ///
     /// # Errors
-    /// When the operating system gives no thread or no descriptor.
+    /// When the operating system gives no thread, no descriptor or no instance of `inotify` (`fs.inotify.max_user_instances`).
     pub fn new(closed: Closed) -> std::io::Result<Descriptors> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let changed = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        let shared = Arc::new(Shared { kept: Mutex::default(), closed: Mutex::new(closed), changed });
+        let watches = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let shared = Arc::new(Shared { kept: Mutex::default(), closed: Mutex::new(closed), watches, end });
         let watched = Arc::clone(&shared);
         shared_words::own_threads::spawn("nt descriptors", move || watched.watch())?;
         Ok(Descriptors { shared })
     }
 
-    /// The two ends of a descriptor to be.
+    /// A descriptor to be.
     ///
     /// # Errors
-    /// When the operating system has none left.
-    pub fn pair() -> Result<Pair, Errno> {
-        let (ours, theirs) =
-            rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        Ok(Pair { identity: identity(theirs.as_fd())?, ours, theirs })
+    /// When the operating system has none left, or no watch (`fs.inotify.max_user_watches`).
+    pub fn unnamed(&self) -> Result<Unnamed, Errno> {
+        let file = rustix::fs::memfd_create("nt handle", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::WRITE | SealFlags::SEAL)?;
+        let identity = identity(file.as_fd())?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let watch = inotify::add_watch(&self.shared.watches, path, WatchFlags::DELETE_SELF)?;
+        Ok(Unnamed { file, identity, watch })
     }
 
     /// A descriptor stands for a handle from now on.
-    pub fn name(&self, pair: Pair, handle: u64) -> OwnedFd {
-        let Pair { identity, ours, theirs } = pair;
-        let ours = Arc::new(ours);
+    pub fn name(&self, unnamed: Unnamed, handle: u64) -> OwnedFd {
+        let Unnamed { file, identity, watch } = unnamed;
         let mut kept = self.shared.kept();
-        kept.fresh.push((identity, Arc::clone(&ours)));
-        kept.given.insert(identity, Given { handle, ours });
-        drop(kept);
-        self.shared.wake();
-        theirs
+        kept.by_watch.insert(watch, identity);
+        kept.given.insert(identity, (handle, watch));
+        file
     }
 
     /// The handle of a descriptor that was given out here; `None` for any other.
     pub fn handle(&self, descriptor: BorrowedFd<'_>) -> Option<u64> {
         let identity = identity(descriptor).ok()?;
-        self.shared.kept().given.get(&identity).map(|given| given.handle)
+        self.shared.kept().given.get(&identity).map(|(handle, _)| *handle)
     }
 
     /// Closes the handles whose last descriptor was closed and of which the thread that waits for closes has not heard: when this returns,
     /// those that were closed before are closed.
     pub fn settle(&self) {
-        let closed = self.shared.closed();
-        let given: Vec<_> = {
-            let kept = self.shared.kept();
-            kept.given.iter().map(|(identity, given)| (*identity, Arc::clone(&given.ours))).collect()
-        };
-        let mut polled: Vec<PollFd<'_>> = given.iter().map(|(_, ours)| PollFd::new(ours, PollFlags::empty())).collect();
-        // If that cannot be found out, the thread finds it later.
-        if poll(&mut polled, Some(&Timespec::default())).is_err() {
-            return;
-        }
-        let ends = polled.iter().zip(&given).filter(|(polled, _)| is_closed(polled));
-        self.shared.close(&closed, ends.map(|(_, (identity, _))| *identity));
+        self.shared.close();
     }
 
     /// How many are out.
@@ -121,8 +109,8 @@ impl Descriptors {
 
 impl Drop for Descriptors {
     fn drop(&mut self) {
-        self.shared.kept().ended = true;
-        self.shared.wake();
+        // A counter that is full ends the thread, too.
+        let _ = rustix::io::write(&self.shared.end, &1u64.to_ne_bytes());
     }
 }
 
@@ -131,58 +119,52 @@ impl Shared {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wake(&self) {
-        // One that is full wakes, too.
-        let _ = rustix::io::write(&self.changed.0, &[1]);
-    }
-
-    fn closed(&self) -> MutexGuard<'_, Closed> {
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes out those whose last copies were closed, and says so. One that another thread has taken out is left.
-    fn close(&self, closed: &Closed, gone: impl Iterator<Item = Identity>) {
-        for identity in gone {
-            let given = self.kept().given.remove(&identity);
-            if let Some(given) = given {
-                closed(given.handle);
-            }
-        }
-    }
-
     /// Waits for closes until nothing is kept any more.
     fn watch(&self) {
-        let mut watched = Vec::new();
+        let mut polled = [PollFd::new(&self.end, PollFlags::IN), PollFd::new(&self.watches, PollFlags::IN)];
         loop {
-            {
-                let mut kept = self.kept();
-                if kept.ended {
-                    return;
-                }
-                watched.append(&mut kept.fresh);
+            match poll(&mut polled, None) {
+                Ok(_) if !polled[0].revents().is_empty() => return,
+                Ok(_) => self.close(),
+                Err(_) => {}
             }
-            let gone: BTreeSet<Identity> = self.closed_of(&watched).into_iter().collect();
-            watched.retain(|(identity, _)| !gone.contains(identity));
-            self.close(&self.closed(), gone.into_iter());
         }
     }
 
-    /// Waits until all copies of some given descriptors are closed, or until there are more to watch; returns the ends that were closed.
-    fn closed_of(&self, watched: &[(Identity, Arc<OwnedFd>)]) -> Vec<Identity> {
-        let mut polled: Vec<PollFd<'_>> = vec![PollFd::new(&self.changed.1, PollFlags::IN)];
-        polled.extend(watched.iter().map(|(_, ours)| PollFd::new(ours, PollFlags::empty())));
-        if poll(&mut polled, None).is_err() {
-            return Vec::new();
+    /// Takes out those whose last copies were closed, and says so.
+    fn close(&self) {
+        // One thread at a time: another one that looks then finds nothing that the first has not said.
+        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut events = Reader::new(&self.watches, &mut buffer);
+        while let Ok(event) = events.next() {
+            match event.events() {
+                lost if lost.contains(ReadFlags::QUEUE_OVERFLOW) => self.close_unwatched(&closed),
+                gone if gone.contains(ReadFlags::DELETE_SELF) => self.close_one(event.wd(), &closed),
+                _ => {}
+            }
         }
-        // Empties the pipe of wake-ups; bytes that stay in it end the next poll at once.
-        let _ = rustix::io::read(&self.changed.1, &mut [0; 64]);
-        let ends = polled[1..].iter().zip(watched).filter(|(polled, _)| is_closed(polled));
-        ends.map(|(_, (identity, _))| *identity).collect()
     }
-}
 
-fn is_closed(polled: &PollFd<'_>) -> bool {
-    polled.revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    fn close_one(&self, watch: Watch, closed: &Closed) {
+        let handle = {
+            let mut kept = self.kept();
+            let identity = kept.by_watch.remove(&watch);
+            identity.and_then(|identity| kept.given.remove(&identity))
+        };
+        if let Some((handle, _)) = handle {
+            closed(handle);
+        }
+    }
+
+    /// Events were lost: the operating system lists the watches that are left.
+    fn close_unwatched(&self, closed: &Closed) {
+        let Ok(left) = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", self.watches.as_raw_fd())) else { return };
+        let watch = |line: &str| Watch::from_str_radix(line.strip_prefix("inotify wd:")?.split(' ').next()?, 16).ok();
+        let left: Vec<Watch> = left.lines().filter_map(watch).collect();
+        let gone: Vec<Watch> = self.kept().by_watch.keys().copied().filter(|known| !left.contains(known)).collect();
+        gone.into_iter().for_each(|watch| self.close_one(watch, closed));
+    }
 }
 
 fn identity(descriptor: BorrowedFd<'_>) -> Result<Identity, Errno> {
@@ -198,17 +180,21 @@ mod tests {
 
     use super::*;
 
+    fn named(descriptors: &Descriptors, handle: u64) -> OwnedFd {
+        descriptors.name(descriptors.unnamed().expect("a descriptor"), handle)
+    }
+
     #[test]
     fn what_was_closed_before_is_closed_behind_a_look_whether_the_thread_has_run_or_not() {
         let (said, heard) = channel();
         let descriptors = Descriptors::new(Box::new(move |handle| said.send(handle).expect("the test hears")));
         let descriptors = descriptors.expect("a thread");
         for handle in 0..200 {
-            drop(descriptors.name(Descriptors::pair().expect("descriptors"), handle));
+            drop(named(&descriptors, handle));
             descriptors.settle();
             assert_eq!((heard.try_recv(), descriptors.count()), (Ok(handle), 0));
         }
-        let kept = descriptors.name(Descriptors::pair().expect("descriptors"), 200);
+        let kept = named(&descriptors, 200);
         descriptors.settle();
         assert_eq!(descriptors.handle(kept.as_fd()), Some(200), "one that is open stays");
     }
@@ -218,7 +204,7 @@ mod tests {
         let (said, heard) = channel();
         let descriptors =
             Descriptors::new(Box::new(move |handle| said.send(handle).expect("the test hears"))).expect("a thread");
-        let given = [7, 8].map(|handle| descriptors.name(Descriptors::pair().expect("descriptors"), handle));
+        let given = [7, 8].map(|handle| named(&descriptors, handle));
         let [first, second] = given;
         let copy = first.try_clone().expect("a descriptor");
         assert_eq!(
@@ -234,5 +220,38 @@ mod tests {
         drop(copy);
         assert_eq!(heard.recv_timeout(Duration::from_secs(120)), Ok(7));
         assert_eq!(descriptors.count(), 0);
+    }
+
+    /// A copy that was opened by its path counts as one that was passed on; the file takes no bytes.
+    #[test]
+    fn a_copy_is_a_copy_however_it_was_made_and_takes_no_bytes() {
+        let (said, heard) = channel();
+        let descriptors =
+            Descriptors::new(Box::new(move |handle| said.send(handle).expect("the test hears"))).expect("a thread");
+        let given = named(&descriptors, 7);
+        let copy = std::fs::File::open(format!("/proc/self/fd/{}", given.as_raw_fd())).expect("it opens");
+        assert!(rustix::io::write(&given, b"x").is_err());
+        drop(given);
+        descriptors.settle();
+        assert_eq!((heard.try_recv().ok(), descriptors.handle(copy.as_fd())), (None, Some(7)));
+        drop(copy);
+        descriptors.settle();
+        assert_eq!(heard.try_recv(), Ok(7));
+    }
+
+    /// More closes than the operating system queues: none is forgotten.
+    #[test]
+    fn closes_that_were_lost_are_found() {
+        let (said, heard) = channel();
+        let descriptors =
+            Descriptors::new(Box::new(move |handle| said.send(handle).expect("the test hears"))).expect("a thread");
+        let [gone, kept] = [1, 2].map(|handle| named(&descriptors, handle));
+        // The thread finds nothing while this one looks.
+        let closed = descriptors.shared.closed.lock().expect("a test");
+        drop(gone);
+        descriptors.shared.close_unwatched(&closed);
+        drop(closed);
+        assert_eq!((heard.try_recv(), descriptors.count()), (Ok(1), 1));
+        assert_eq!(descriptors.handle(kept.as_fd()), Some(2));
     }
 }

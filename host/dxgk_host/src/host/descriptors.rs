@@ -29,7 +29,7 @@ impl Host {
         // The descriptor comes first, and gets its name when the kernel keeps the NT handle.
         let none_left =
             |error| no_memory(format!("the operating system gives no descriptor for an NT handle: {error}"));
-        let pair = Descriptors::pair().map_err(none_left)?;
+        let unnamed = descriptors.unnamed().map_err(none_left)?;
         let keep =
             || self.hold_sound()?.turn(|machine, _| machine.keep_nt_handle(process, NtHandleNumber::from_raw(handle)));
         keep().or_else(|refusal| {
@@ -39,7 +39,7 @@ impl Host {
             descriptors.settle();
             keep()
         })?;
-        Ok(descriptors.name(pair, handle))
+        Ok(descriptors.name(unnamed, handle))
     }
 
     /// The NT handle that a descriptor stands for.
