@@ -15,6 +15,10 @@
 //! it is handed over. Such a storage is born as the node that shows it begins, before its arguments are taken. If that node
 //! cannot have written it (it reads it), a kernel did that the trace does not have.
 //!
+//! *fully_shard gives full parameters their memory past the recorder*, each time that it gathers a layer, and takes it away behind the
+//! layer (it resizes their storages, or makes others). The operator that fills them overwrites each whole, so the full parameters are born
+//! as it begins, under whatever id.
+//!
 //! Moments are odd and even numbers: node *i* takes its arguments at 2*i*, births in it are at 2*i*+1 (those that no node
 //! tells of at 2*i*), and it returns
 //! after everything inside it, at 2*end*+1. A storage that was there before the trace has generation 0.
@@ -54,6 +58,9 @@ const COMPILED_GRAPH: &str = "CompiledFunction";
 /// The node that hands a gradient over to its parameter.
 pub(super) const ACCUMULATE_GRADIENT: &str = "torch::autograd::AccumulateGrad";
 
+/// The operator with which fully_shard fills a layer's full parameters from an all-gather's output.
+pub(super) const FILL_PARAMETERS: &str = "fsdp::split_with_sizes_copy";
+
 impl Generations {
     /// Finds all births.
     pub fn new(nodes: &[Node], tree: &Tree) -> Generations {
@@ -88,6 +95,16 @@ impl Generations {
     /// Whether a storage was born as node `index` began, without the trace telling of it.
     pub fn is_untold_birth(&self, index: usize, key: StorageKey) -> bool {
         key.generation > 0 && self.births[&key.id][key.generation - 1] == 2 * index
+    }
+
+    /// The node that brought the storage into the world; `None`: it is older than the trace.
+    pub fn born_in(&self, key: StorageKey) -> Option<usize> {
+        self.births.get(&key.id)?.get(key.generation.checked_sub(1)?).map(|moment| moment / 2)
+    }
+
+    /// The node that brings another storage into the world under the id of this one, once this one is gone; `None`: none does.
+    pub fn successor_born_in(&self, key: StorageKey) -> Option<usize> {
+        self.births.get(&key.id)?.get(key.generation).map(|moment| moment / 2)
     }
 
     /// The storage that node `index` means by an id among its arguments.
@@ -156,8 +173,9 @@ fn untold_births(nodes: &[Node], tree: &Tree) -> Vec<Untold> {
             let id = tensor.storage;
             let is_new = !seen.contains(&id) && (graph.is_some() || node.name == ACCUMULATE_GRADIENT);
             let is_place = graph.is_some_and(|graph| parent == Some(graph) && is_result_place(node, id, &nodes[graph]));
-            if (is_new || is_place) && firsts.insert(id) {
-                let is_explained = is_place || node.kind == Kind::Kernel;
+            let is_full_parameter = node.name == FILL_PARAMETERS && id != node.inputs[0].storage;
+            if (is_new || is_place || is_full_parameter) && firsts.insert(id) {
+                let is_explained = is_place || is_full_parameter || node.kind == Kind::Kernel;
                 untold.push(Untold { id, node: index, graph, is_explained });
             }
         }
