@@ -14,13 +14,11 @@
 
 use std::collections::BTreeMap;
 
-use super::generation::{FILL_PARAMETERS, Generations, StorageKey};
+use super::generation::{COPY_OUT, Generations, StorageKey};
 use super::trace::{Kind, Node, Tree};
 use super::unit::Unit;
 
-/// The ranges of fully_shard: it copies an all-gather's output into the parameters, …
-const COPY_OUT: &str = "FSDP::all_gather_copy_out";
-/// … begins and ends a module's forward pass, …
+/// The ranges of fully_shard besides: it begins and ends a module's forward pass, …
 const PRE_FORWARD: &str = "FSDP::pre_forward";
 const POST_FORWARD: &str = "FSDP::post_forward";
 /// … takes its full parameters away, scatters its gradients, and waits for those of the module before.
@@ -84,11 +82,10 @@ impl<'a> Held<'a> {
 
     /// Where a module's full parameter is taken away; `None`: the storage is none.
     fn resharded(&self, key: StorageKey) -> Option<usize> {
-        let filled = self.generations.born_in(key).filter(|node| self.nodes[*node].name == FILL_PARAMETERS)?;
-        let module = self.tree.around(filled).find_map(|index| self.nodes[index].name.strip_prefix(COPY_OUT))?;
-        let copied = self.tree.around(filled).find(|index| self.nodes[*index].name.starts_with(COPY_OUT))?;
-        let after_forward = self.first(POST_FORWARD, module, filled);
-        let after_backward = self.first(RESHARD, module, filled);
+        let copied = self.generations.born_in(key)?;
+        let module = self.nodes[copied].name.strip_prefix(COPY_OUT)?;
+        let after_forward = self.first(POST_FORWARD, module, copied);
+        let after_backward = self.first(RESHARD, module, copied);
         let again = self.first(COPY_OUT, module, copied);
         let is_kept = after_backward.is_some_and(|reshard| again.is_none_or(|again| reshard < again));
         let index = if is_kept { after_backward } else { after_forward }?;
