@@ -23,12 +23,14 @@
 
 mod collective;
 mod generation;
+mod held;
 mod lives;
 mod reach;
 mod schema;
 mod tally;
 mod trace;
 mod unit;
+mod updates;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +62,7 @@ pub(crate) fn parse(name: &str, text: &[u8]) -> Result<Workload, Fault> {
         let reasons = import.left_out.iter().map(|left| format!("{} {}", left.kernels, left.reason)).collect();
         return Err(Fault::AllLeftOut { reasons });
     }
-    let lives = Lives::new(&nodes, &tree, &found.units, &found.gradients);
+    let lives = Lives::new(&nodes, &tree, &generations, &found.units, &found.gradients);
     import.iterations = lives.iterations;
     Ok(assemble(name, &found, &lives, &bytes)?.with_import(import))
 }

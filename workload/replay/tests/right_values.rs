@@ -26,6 +26,9 @@ fn each_recording_has_its_operations_and_its_peak() {
         ("padded.json.gz", 1, 12 * MIB),
         ("schema_1.0.3-chakra.0.0.4.json", 1, 12 * MIB),
         ("schema_1.1.0-chakra.0.0.4.json", 1, 12 * MIB),
+        ("et_hand_update_4.json.gz", 16, 25 * MIB),
+        ("et_fsdp2_4.json.gz", 36, 12 * MIB),
+        ("et_autograd_temporaries.json.gz", 6, 49 * MIB),
     ];
     for (file, ops, peak) in rows {
         let workload = open(file);

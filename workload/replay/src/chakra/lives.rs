@@ -1,23 +1,36 @@
 //! Trap 3: when storages die. The trace has no frees.
 //!
-//! A storage born in the trace dies after the last operation that uses it; in recordings that show frees 72 % of storages do.
-//! *Gradients are the exception*: the parameter holds them until they are cleared. In a trace of one iteration they outlive it.
-//! In a trace of several, a gradient of an earlier iteration has a successor: the gradient of the same parameter in the next
-//! one. The optimizer shows the succession: it updates the same storage (a parameter, its moments) with one gradient and then
-//! with the other. The gradient dies where the program clears it (`Optimizer.zero_grad`, else the begin of the next
-//! `ProfilerStep`), and where the trace does not show that, when its successor is born.
+//! Two moments of a life are certain: it lasts to the storage's last use, and it is over before its id names another storage.
+//! Between them the rule depends on the holder:
 //!
-//! A gradient that DistributedDataParallel copies into a bucket and that nothing uses afterwards dies there: the bucket's part
-//! has become the parameter's (`gradient_as_bucket_view`).
+//! | a storage that was born in the trace | dies |
+//! |---|---|
+//! | and that nothing below holds | after the last operation that uses it |
+//! | used last inside an autograd function of C++ | as that function ends (`held`) |
+//! | that fully_shard keeps for its next transfer | where the trace shows that it lets go (`held`) |
+//! | that is a parameter's gradient, and an optimizer updates with it | where the program clears it, see below |
+//! | a gradient that goes into a bucket of DistributedDataParallel, or through a reduce-scatter, and that nothing uses afterwards | there: its successor in that role is the bucket's part or the shard |
+//! | a gradient that no optimizer uses | at the first clearing behind its last use, if gradients are handed over again behind that |
 //!
-//! A gradient that no optimizer uses has no successor; it dies at the first clearing behind its last use, if gradients are
-//! handed over again behind that. Called by `chakra`.
+//! *Gradients.* The parameter holds its gradient until the program clears it. In a trace of one iteration the gradient
+//! outlives it. In a trace of several, the gradient has a successor, the next one of the same parameter (`updates` finds it),
+//! and is gone before that is born. A program clears all gradients of one backward pass before the next pass begins:
+//! where the first successor is born at the latest. Three signs tell it more precisely, and the earliest counts:
+//!
+//! 1. `Optimizer.zero_grad`, or else the begin of the next `ProfilerStep`, between the last use and the successor's birth;
+//! 2. the id of a gradient of the pass names another storage: that one is cleared, so the others are, or are as soon as
+//!    the update has used them;
+//! 3. neither: the birth of the first successor of the pass.
+//!
+//! Called by `chakra`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::generation::{ACCUMULATE_GRADIENT, StorageKey};
+use super::generation::{ACCUMULATE_GRADIENT, Generations, StorageKey};
+use super::held::Held;
 use super::trace::{Node, Tree};
 use super::unit::Unit;
+use super::updates::{Updates, Uses};
 
 /// How a profiler marks an iteration, and how an optimizer marks that it clears gradients.
 const ITERATION: &str = "ProfilerStep#";
@@ -33,77 +46,97 @@ pub(super) struct Lives {
 
 impl Lives {
     /// Follows all storages that the units use.
-    pub fn new(nodes: &[Node], tree: &Tree, units: &[Unit<'_>], gradients: &BTreeSet<StorageKey>) -> Lives {
-        let (mut first_use, mut last_use) = (BTreeMap::new(), BTreeMap::new());
-        for (at, unit) in units.iter().enumerate() {
-            for key in unit.all() {
-                first_use.entry(key).or_insert(at);
-                last_use.insert(key, at);
-            }
-        }
-        let updates = Updates::of(units, gradients, &last_use);
-        let markers = Markers::of(nodes);
-        let before_node = |node: usize| units.partition_point(|unit| unit.node < node);
+    pub fn new(
+        nodes: &[Node],
+        tree: &Tree,
+        generations: &Generations,
+        units: &[Unit<'_>],
+        gradients: &BTreeSet<StorageKey>,
+    ) -> Lives {
+        let uses = Uses::of(units);
+        let trace = Trace {
+            nodes,
+            tree,
+            generations,
+            units,
+            updates: Updates::of(nodes, tree, generations, units, gradients, &uses),
+            markers: Markers::of(nodes),
+            held: Held::of(nodes, tree, generations),
+            uses,
+        };
+        let passes = trace.ends_of_passes();
         let mut deaths: BTreeMap<usize, BTreeSet<StorageKey>> = BTreeMap::new();
-        for (&key, &at) in last_use.iter().filter(|(key, _)| !key.older_than_the_trace()) {
-            let node = units[at].node;
-            let end = match (gradients.contains(&key), updates.successors.get(&key)) {
-                (false, _) => Some(at + 1),
-                (true, None) if is_in_reducer(nodes, tree, node) => Some(at + 1),
-                (true, Some(next)) => {
-                    let born = units[first_use[next]].node;
-                    Some(markers.between(node, born).map_or(first_use[next], before_node))
-                }
-                (true, None) if updates.with.contains(&key) => None,
-                (true, None) => markers.cleared_and_handed_over(node).map(before_node),
+        for (&key, &at) in trace.uses.last.iter().filter(|(key, _)| !key.older_than_the_trace()) {
+            let end = if trace.updates.gradients.contains(&key) {
+                trace.end_of_gradient(key, at, &passes)
+            } else {
+                Some(trace.held.until(&units[at], key).map_or(at + 1, |node| trace.before_node(node + 1)))
             };
+            let end = end.into_iter().chain(trace.end_of_id(key)).min();
             if let Some(end) = end {
                 deaths.entry(end.max(at + 1)).or_default().insert(key);
             }
         }
-        Lives { deaths, iterations: markers.iterations.max(updates.rounds) }
+        let iterations = trace.markers.iterations.max(trace.updates.rounds);
+        Lives { deaths, iterations }
     }
 }
 
-/// Whether a node lies in one of DistributedDataParallel's copies into a bucket.
-fn is_in_reducer(nodes: &[Node], tree: &Tree, node: usize) -> bool {
-    const INTO_BUCKET: &str = "torch::distributed::reducer::";
-    std::iter::successors(Some(node), |inner| tree.parents[*inner])
-        .any(|around| nodes[around].name.starts_with(INTO_BUCKET))
+/// All that is known when the lives are drawn up. Moments are indices of units: something is over before that unit.
+struct Trace<'a> {
+    nodes: &'a [Node],
+    tree: &'a Tree,
+    generations: &'a Generations,
+    units: &'a [Unit<'a>],
+    uses: Uses,
+    updates: Updates,
+    markers: Markers,
+    held: Held<'a>,
 }
 
-/// The optimizers' updates with gradients.
-struct Updates {
-    /// Gradients with which something is updated.
-    with: BTreeSet<StorageKey>,
-    /// For each gradient the next one with which the same storage is updated, if the first is not used any more by then.
-    successors: BTreeMap<StorageKey, StorageKey>,
-    /// The most gradients that followed each other at one storage.
-    rounds: u32,
-}
+impl Trace<'_> {
+    fn before_node(&self, node: usize) -> usize {
+        self.units.partition_point(|unit| unit.node < node)
+    }
 
-impl Updates {
-    fn of(units: &[Unit<'_>], gradients: &BTreeSet<StorageKey>, last_use: &BTreeMap<StorageKey, usize>) -> Updates {
-        let mut updates = Updates { with: BTreeSet::new(), successors: BTreeMap::new(), rounds: 1 };
-        let mut at_storage: BTreeMap<StorageKey, (u32, BTreeSet<StorageKey>)> = BTreeMap::new();
-        for (at, unit) in units.iter().enumerate() {
-            let only_read = unit.reads.difference(&unit.writes).copied();
-            let with: BTreeSet<StorageKey> = only_read.filter(|key| gradients.contains(key)).collect();
-            // Of a fused update of many parameters one storage stands for all: each iteration lists the same.
-            let mut updated = unit.writes.intersection(&unit.reads).filter(|key| !gradients.contains(key));
-            let (Some(&next), Some(updated)) = (with.first(), updated.next()) else { continue };
-            let (rounds, before) = at_storage.entry(*updated).or_insert((1, BTreeSet::new()));
-            let done: Vec<StorageKey> = before.iter().filter(|old| last_use[*old] < at).copied().collect();
-            *rounds += u32::from(!done.is_empty());
-            updates.rounds = updates.rounds.max(*rounds);
-            for old in done {
-                before.remove(&old);
-                updates.successors.entry(old).or_insert(next);
+    /// Where the id of a storage names another one; `None`: it never does.
+    fn end_of_id(&self, key: StorageKey) -> Option<usize> {
+        let node = self.generations.successor_born_in(key)?;
+        let next = self.units.partition_point(|unit| unit.node <= node);
+        let is_inside = |unit: &Unit<'_>| node <= self.tree.ends[unit.node];
+        Some(if next > 0 && is_inside(&self.units[next - 1]) { next - 1 } else { next })
+    }
+
+    /// Where a gradient dies by its own last use, its role and the pass that it belongs to; `None`: it outlives the trace.
+    fn end_of_gradient(&self, key: StorageKey, at: usize, passes: &BTreeMap<usize, usize>) -> Option<usize> {
+        let node = self.units[at].node;
+        match self.updates.passes.get(&key) {
+            Some(pass) if !self.updates.is_in_reducer(self.nodes, self.tree, node) => passes.get(pass).copied(),
+            _ if self.updates.passed_on.contains(&key) || self.updates.is_in_reducer(self.nodes, self.tree, node) => {
+                Some(at + 1)
             }
-            before.extend(&with);
-            updates.with.extend(with);
+            _ => self.markers.cleared_and_handed_over(node).map(|node| self.before_node(node)),
         }
-        updates
+    }
+
+    /// For each backward pass with a known end: where its gradients are cleared, if the update has used them.
+    fn ends_of_passes(&self) -> BTreeMap<usize, usize> {
+        let mut ends: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut add = |pass: usize, end: usize| {
+            ends.entry(pass).and_modify(|known| *known = end.min(*known)).or_insert(end);
+        };
+        for (&key, &pass) in &self.updates.passes {
+            let at = self.uses.last[&key];
+            if let Some(next) = self.updates.successors.get(&key) {
+                let born = self.uses.first[next];
+                let (node, born_in) = (self.units[at].node, self.units[born].node);
+                add(pass, self.markers.between(node, born_in).map_or(born, |mark| self.before_node(mark)));
+            }
+            if let Some(end) = self.end_of_id(key) {
+                add(pass, end);
+            }
+        }
+        ends
     }
 }
 

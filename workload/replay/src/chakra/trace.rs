@@ -6,7 +6,7 @@
 //! fields `inputs`, `input_shapes`, `input_types` beside `parent` and `op_schema`. Nothing is interpreted here
 //! beyond a tensor's reach in bytes. Called by `chakra`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -93,7 +93,21 @@ pub(super) fn parse(text: &[u8]) -> Result<(Vec<Node>, u64), Fault> {
     nodes.retain(|node| node.id != 0);
     nodes.sort_by_key(|node| node.id);
     let damaged = (all - nodes.len()) as u64;
+    unwrap_subclasses(&mut nodes);
     Ok((nodes, damaged))
+}
+
+/// Makes ranges of operators on tensors of a Python class that wraps others (`DTensor`). Such a tensor has no storage, and the recorder
+/// gives all of them one id. What the class does with the wrapped tensors is recorded inside, in nodes of their own.
+fn unwrap_subclasses(nodes: &mut [Node]) {
+    const SUBCLASS: &str = "PythonSubclass";
+    let dispatched: BTreeSet<u64> =
+        nodes.iter().filter(|node| node.name == SUBCLASS).flat_map(|node| [node.id, node.parent]).collect();
+    for node in nodes.iter_mut().filter(|node| dispatched.contains(&node.id)) {
+        (node.kind, node.declares_write) = (Kind::Range, false);
+        node.inputs.clear();
+        node.outputs.clear();
+    }
 }
 
 /// The nesting of nodes, by index into the nodes.
@@ -130,6 +144,11 @@ impl Tree {
             }
         }
         Ok(Tree { parents, ends })
+    }
+
+    /// The node itself and those around it, from inside to outside.
+    pub fn around(&self, node: usize) -> impl Iterator<Item = usize> {
+        std::iter::successors(Some(node), |inner| self.parents[*inner])
     }
 }
 

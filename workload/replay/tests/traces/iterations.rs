@@ -3,7 +3,7 @@
 use replay::{Lifetime, Workload};
 use serde_json::Value;
 
-use crate::hand::{ADD, MM, import, node, row, tensor, told};
+use crate::hand::{ADD, EMPTY, MM, import, node, row, tensor, told};
 
 const FOREACH: &str = "aten::_foreach_add_(Tensor(a!)[] self, Tensor[] other) -> ()";
 
@@ -167,4 +167,75 @@ fn a_gradient_that_goes_into_a_bucket_dies_there() {
     copied_back.call("aten::copy_", ADD, &[tensor(7, 200), tensor(6, 200)], &[tensor(7, 200)]);
     copied_back.optimize(5, 7);
     assert_eq!(copied_back.imported().lifetimes()[2], Lifetime::LeftOver);
+}
+
+/// The update takes what was made of the gradient, not the gradient: `p -= p.grad * rate`.
+#[test]
+fn an_update_with_what_was_made_of_a_gradient_counts() {
+    let mut program = Program::default();
+    for (gradient, temporary) in [(7, 10), (8, 11), (9, 12)] {
+        program.backward(gradient);
+        program.call("aten::mul", MM, &[tensor(gradient, 200)], &[tensor(temporary, 200)]);
+        program.optimize(5, temporary);
+    }
+    let workload = program.imported();
+    assert_eq!((workload.import().iterations, workload.peak_bytes(1)), (3, 400 + 2 * 800));
+}
+
+/// A moment that is born in the first step carries its gradient, and is updated with the second.
+#[test]
+fn a_state_that_is_born_in_the_trace_is_updated_from_the_second_gradient_on() {
+    let mut program = Program::default();
+    for (gradient, first) in [(7, true), (8, false), (9, false)] {
+        program.backward(gradient);
+        if first {
+            program.call("aten::mul", MM, &[tensor(gradient, 200)], &[tensor(20, 200)]);
+        } else {
+            program.optimize(20, gradient);
+        }
+        program.optimize(5, 20);
+    }
+    let workload = program.imported();
+    assert_eq!((workload.import().iterations, workload.peak_bytes(1)), (3, 400 + 2 * 800));
+}
+
+/// Without a mark the first successor ends the whole pass: a program clears all gradients before it makes new ones.
+#[test]
+fn gradients_of_a_pass_die_together() {
+    let mut program = Program::default();
+    for gradients in [[7, 8], [9, 10]] {
+        gradients.into_iter().for_each(|gradient| program.backward(gradient));
+        for (parameter, gradient) in [(5, gradients[0]), (6, gradients[1])] {
+            program.optimize(parameter, gradient);
+        }
+    }
+    assert_eq!(deaths(&program.imported()), [4, 5]);
+}
+
+/// An id that names another storage: its gradient is cleared, so those of the same pass are as soon as the update has used them.
+#[test]
+fn a_reused_id_tells_that_gradients_are_cleared() {
+    let mut program = Program::default();
+    program.backward(7);
+    program.backward(8);
+    program.optimize(5, 7);
+    program.call("aten::mul", MM, &[tensor(5, 100)], &[tensor(7, 200)]);
+    program.optimize(6, 8);
+    program.call("aten::mul", MM, &[tensor(5, 100)], &[]);
+    let workload = program.imported();
+    assert_eq!(deaths(&workload), [3, 5, 7], "the first gradient, its id's next storage, the second gradient");
+}
+
+/// What comes out of a reduce-scatter is the gradient then, and outlives the trace in its place.
+#[test]
+fn a_scattered_gradient_passes_its_role_on() {
+    let scatter = "c10d::_reduce_scatter_base_(Tensor output_tensor, Tensor input_tensor) -> (Tensor, Work)";
+    let mut program = Program::default();
+    program.backward(7);
+    let (shard, whole) = (tensor(8, 100), tensor(7, 200));
+    program.call("aten::empty", EMPTY, &[], std::slice::from_ref(&shard));
+    program.call("c10d::_reduce_scatter_base_", scatter, &[shard.clone(), whole], &[shard]);
+    program.optimize(5, 8);
+    let workload = program.imported();
+    assert_eq!(workload.lifetimes(), [Lifetime::Kept, Lifetime::Passing, Lifetime::LeftOver]);
 }
