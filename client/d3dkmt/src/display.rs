@@ -33,7 +33,10 @@ impl Device {
     /// # Errors
     /// `ACCESS_DENIED` when one is another device's: nothing has changed.
     pub fn own_sources(&self, sources: &[VidPnSourceId]) -> Result<(), Refusal> {
-        self.ask(DisplayCall::SetVidPnSourceOwner { device: self.handle(), sources: sources.iter().map(|source| (*source, SourceOwnerType::Exclusive)).collect() })
+        self.ask(DisplayCall::SetVidPnSourceOwner {
+            device: self.handle(),
+            sources: sources.iter().map(|source| (*source, SourceOwnerType::Exclusive)).collect(),
+        })
     }
 
     /// `D3DKMTSetDisplayMode`: the primary's source shows it, in its mode.

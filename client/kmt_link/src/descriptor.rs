@@ -159,7 +159,9 @@ impl Shared {
 
     /// Events were lost: the operating system lists the watches that are left.
     fn close_unwatched(&self, closed: &Closed) {
-        let Ok(left) = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", self.watches.as_raw_fd())) else { return };
+        let Ok(left) = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", self.watches.as_raw_fd())) else {
+            return;
+        };
         let watch = |line: &str| Watch::from_str_radix(line.strip_prefix("inotify wd:")?.split(' ').next()?, 16).ok();
         let left: Vec<Watch> = left.lines().filter_map(watch).collect();
         let gone: Vec<Watch> = self.kept().by_watch.keys().copied().filter(|known| !left.contains(known)).collect();

@@ -7,7 +7,7 @@
 //! | processes | `listener` | the connection is refused with the reason |
 //! | lanes | `client` | the lane is refused, and the call that it was for: `NO_MEMORY` |
 //! | bytes of messages | `client`, `lane` | the daemon discards the message unread, and refuses its call: `NO_MEMORY` |
-//! | handles, sync objects, memory, locked video memory, queued packets, sections and NT handles as descriptors | the kernel (`dxgk_host::Quota`) | the call is refused: `NO_MEMORY` |
+//! | handles (NT handles as descriptors among them), sync objects, memory, locked video memory, queued packets, sections | the kernel (`dxgk_host::Quota`) | the call is refused: `NO_MEMORY` |
 //! | time to reap its clients | `reconnect_delay` | the next client of the same process waits before the daemon accepts it |
 //! | unheard messages, their descriptors, answer time | `stream` | the client is disconnected |
 
@@ -46,8 +46,8 @@ pub struct ProcessLimits {
     /// How much of the time, in percent, the kernel may spend on reaping clients of one process of the operating system: the next client
     /// of that process waits until the percentage is met, for five seconds at most. From 100 on it never waits.
     pub clearing_percent: u64,
-    /// Most sections that it has made and NT handles that stand as descriptors, each of which costs the daemon one; and most files that are
-    /// named in messages that it has not heard. Allocations are not counted: they lie in a few files, however many there are.
+    /// Most sections that it has made, each of which costs the daemon a descriptor; and most files that are named in messages that it has not
+    /// heard. Allocations are not counted: they lie in a few files, however many there are. NT handles as descriptors cost the daemon none.
     pub descriptors: u64,
     /// Most handles.
     pub handles: u64,
@@ -77,7 +77,7 @@ pub struct UserLimits {
     pub lanes: u64,
     /// As [`ProcessLimits::unheard`].
     pub unheard: u64,
-    /// As [`ProcessLimits::descriptors`], for sections and NT handles.
+    /// As [`ProcessLimits::descriptors`], for sections.
     pub descriptors: u64,
     /// As [`ProcessLimits::handles`].
     pub handles: u64,
@@ -153,7 +153,7 @@ impl ProcessLimits {
         Quota { handles, sync_objects, committed_bytes, memory_files, queued, locked_bytes }
     }
 
-    /// Most descriptors that the daemon holds for one such client: sections and NT handles, files of messages that it has not heard, whose
+    /// Most descriptors that the daemon holds for one such client: sections, files of messages that it has not heard, whose
     /// memory may be gone already, the pages of words of its fences and queues, its lanes, its stream and its arenas.
     fn descriptors_at_most(&self) -> u64 {
         let words = self.sync_objects / WORDS_OF_A_PAGE + PAGES_BESIDE;
@@ -177,7 +177,7 @@ const WORDS_OF_A_PAGE: u64 = 32;
 const PAGES_BESIDE: u64 = 16;
 /// Descriptors of every client, whatever it makes: its stream, a first lane, its process, its stores, its arenas.
 const DESCRIPTORS_OF_ONE: u64 = 8;
-/// [`Limits::within`] leaves each client at least so many sections and NT handles, unless the configuration names a number.
+/// [`Limits::within`] leaves each client at least so many sections, unless the configuration names a number.
 const DESCRIPTORS_LEAST: u64 = 64;
 /// The daemon itself needs so many: its adapters' memory, its socket, its log, connections without a `Hello`.
 const DESCRIPTORS_BESIDE: u64 = 256;

@@ -8,10 +8,10 @@
 //!
 //! | what | counted |
 //! |---|---|
-//! | handles | names in the process's tables, and NT handles that it has to close, or that are kept for it |
+//! | handles | names in the process's tables, and NT handles that it has to close, or that are kept for it, also when it has died |
 //! | sync objects | those of them that name fences, keyed mutexes and other synchronization objects, those of its queues too |
 //! | committed bytes | allocations that it created, with instances that locks made, and sections; until the pages are free again, also when it has died and others have them open |
-//! | memory files | what costs the host a descriptor each: sections, which lie in files of their own for the processes that share them, and what stands elsewhere for an NT handle that is kept for the process, also when it has died. Allocations lie in a few files of their process, however many there are |
+//! | memory files | what costs the host a descriptor each: sections, which lie in files of their own for the processes that share them. Allocations lie in a few files of their process, however many there are |
 //! | locked bytes | allocations that it has locked and that may lie in video memory: where the process is elsewhere, the kernel lends it those pages, and their content is copied at the first lock and behind the last unlock. A lock of WDDM 1 that waits for the GPU is asked when the call comes |
 //! | queued | packets that contexts and hardware queues hold or have with the device; a queue that a process feeds itself holds none |
 
@@ -31,7 +31,7 @@ pub struct Quota {
     pub sync_objects: u64,
     /// Most bytes of allocations and sections.
     pub committed_bytes: u64,
-    /// Most files that hold sections, and descriptors that stand for NT handles.
+    /// Most files that hold sections.
     pub memory_files: u64,
     /// Most packets that were submitted and are not done.
     pub queued: u64,

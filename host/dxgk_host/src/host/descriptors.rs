@@ -15,8 +15,8 @@ impl Host {
     /// A descriptor for an NT handle of a process. From now on no process can close the handle: it goes with the last copy of the descriptor.
     ///
     /// # Errors
-    /// `INVALID_HANDLE` when the process has no such NT handle; `NO_MEMORY` when the process may have no more (each costs this program one,
-    /// and is counted among its quota's memory files), or the operating system has none left. Then the NT handle is the process's still.
+    /// `INVALID_HANDLE` when the process has no such NT handle; `NO_MEMORY` when the operating system has no descriptor left for it, or no watch. Then the NT handle is
+    /// the process's still.
     // spec: sync §2.2
     pub fn nt_descriptor(self: &Arc<Self>, process: ProcessId, handle: u64) -> Result<OwnedFd, Refusal> {
         // This lock covers both steps: every descriptor names an NT handle that the kernel keeps.
@@ -30,15 +30,7 @@ impl Host {
         let none_left =
             |error| no_memory(format!("the operating system gives no descriptor for an NT handle: {error}"));
         let unnamed = descriptors.unnamed().map_err(none_left)?;
-        let keep =
-            || self.hold_sound()?.turn(|machine, _| machine.keep_nt_handle(process, NtHandleNumber::from_raw(handle)));
-        keep().or_else(|refusal| {
-            if refusal.blame != Blame::Quota {
-                return Err(refusal);
-            }
-            descriptors.settle();
-            keep()
-        })?;
+        self.hold_sound()?.turn(|machine, _| machine.keep_nt_handle(process, NtHandleNumber::from_raw(handle)))?;
         Ok(descriptors.name(unnamed, handle))
     }
 

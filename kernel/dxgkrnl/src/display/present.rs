@@ -63,7 +63,8 @@ impl Displays {
     /// There is no such limit.
     pub fn set_queued_limit(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, limit: u32) -> Result<(), Refusal> {
         if limit > QUEUED_LIMIT_MAX {
-            let most = format!("a limit of {limit}: give 1 to {QUEUED_LIMIT_MAX} flips, or 0 for the limit of a new device");
+            let most =
+                format!("a limit of {limit}: give 1 to {QUEUED_LIMIT_MAX} flips, or 0 for the limit of a new device");
             return Err(invalid(most));
         }
         let limit = if limit == 0 { QUEUED_LIMIT } else { limit };

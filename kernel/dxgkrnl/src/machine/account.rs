@@ -107,7 +107,7 @@ impl Machine {
                 let on_adapters: u64 = self.adapters.iter().map(|adapter| adapter.committed().of(process).bytes).sum();
                 on_adapters + in_sections.bytes
             }
-            Kind::MemoryFiles => in_sections.pieces + self.nt_handles.kept_for(process),
+            Kind::MemoryFiles => in_sections.pieces,
             Kind::Queued => self.adapters.iter().map(|adapter| adapter.unfinished_of(process)).sum(),
             Kind::LockedBytes => self.adapters.iter().map(|adapter| adapter.locked_bytes_of(process)).sum(),
         }

@@ -8,7 +8,7 @@ use super::{Cx, Machine};
 use crate::nt_handle::Shared;
 use crate::number::NtHandleNumber;
 use crate::process::{CLASS_MAX, Process, Terms};
-use crate::quota::{Admission, Kind, Quota};
+use crate::quota::{Admission, Quota};
 use crate::refusal::invalid;
 
 impl Machine {
@@ -73,11 +73,9 @@ impl Machine {
     /// machine's from now on, until [`Machine::close_kept_nt_handle`].
     ///
     /// # Errors
-    /// `INVALID_HANDLE` when the process has no such NT handle; `INVALID_PARAMETER` when it is of a process; `NO_MEMORY` when the process,
-    /// or its account, may have no more descriptors.
+    /// `INVALID_HANDLE` when the process has no such NT handle; `INVALID_PARAMETER` when it is of a process.
     // spec: sync §2.2
     pub fn keep_nt_handle(&mut self, process: ProcessId, handle: NtHandleNumber) -> Result<(), Refusal> {
-        self.room_of(process, &[Kind::MemoryFiles]).take(Kind::MemoryFiles, 1)?;
         self.nt_handles.keep(process, handle)
     }
 
