@@ -162,6 +162,30 @@ fn a_recording_without_memory_ends_at_its_first_commands_unless_they_are_skipped
     }
 }
 
+/// A trace that had no room, and a kernel that gives other addresses than the commands name.
+#[test]
+fn commands_that_are_not_the_recorded_ones_end_a_replay_before_they_are_submitted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let recording = recorded_as("calls+memory", folder.path(), "tests/drivers/copied", "discrete-4k");
+    let good = std::fs::read_to_string(&recording).expect("it is written");
+    let from = good.find("\"stored\":[{").expect("bytes are stored");
+    let to = from + good[from..].find("],\"same\"").expect("at an unlock") + 1;
+    let gap = format!("{}\"left_out\":4096{}", &good[..from], &good[to..]);
+    let unlock = line_of(&recording, "D3DKMTUnlock2");
+    let elsewhere = good.replace("\"va 0x0\"", "NULL").replace("\"va 0x", "\"va 0x1").replace("NULL", "\"va 0x0\"");
+    let submit = line_of(&recording, "D3DKMTSubmitCommandToHwQueue");
+    for (text, words) in [
+        (gap, format!("no room for memory from line {unlock} on, which leaves out 4096 bytes")),
+        (elsewhere, "the commands name GPU virtual addresses of the recording: 0x1".to_owned()),
+    ] {
+        std::fs::write(&recording, text).expect("a file");
+        let (code, text, errors) = replayed(&recording, &[]);
+        assert_eq!(code, Some(3), "{text}{errors}");
+        let ends = format!(" calls equal, commands are not recorded: line {submit} of ");
+        assert!(text.contains(&ends) && text.contains(&words), "{words}: {text}");
+    }
+}
+
 #[test]
 fn memory_that_fits_no_lock_is_refused_with_its_line() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -217,6 +241,9 @@ fn a_served_kernel_takes_the_calls_too() {
         assert_eq!(code, Some(0), "{text}{errors}");
         assert!(text.starts_with(&format!("{} calls of ", calls(&recording))) && text.contains(there), "{text}");
     }
+    let work = recorded_as("calls+memory", folder.path(), "tests/drivers/copied", "discrete-4k");
+    let (code, text, errors) = replayed(&work, &["--connect", there]);
+    assert_eq!(code, Some(0), "{text}{errors}");
     drop(daemon);
     let (code, _, errors) = replayed(&recording, &["--connect", there]);
     assert!(code == Some(2) && errors.contains("--connect") && errors.contains("openwddm serve"), "{errors}");
