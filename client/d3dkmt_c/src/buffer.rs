@@ -26,6 +26,16 @@ impl<T: Copy> Buffer<T> {
         self.place.as_ptr()
     }
 
+    /// The first entries, as the C program has written them. A replay may look there, too: no recording has said the place.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    pub fn first(&self, count: u32) -> Vec<T> {
+        assert!(count as usize <= self.entries, "{count} entries of a buffer of {}", self.entries);
+        // SAFETY: so many entries are there (checked), all of them written at first. The C program, which waits for its call, vouches for the bytes.
+        unsafe { std::slice::from_raw_parts(self.place.as_ptr(), count as usize) }.to_vec()
+    }
+
     /// How many entries it has.
     pub fn entries(&self) -> usize {
         self.entries

@@ -102,9 +102,9 @@ pub fn render(caller: &Caller<'_>, arguments: &mut D3DKMT_RENDER) -> Answer {
             buffers.patches.entries()
         )));
     }
-    let words = caller.array(buffers.commands.place().cast_const(), end / 8)?;
-    let allocations = caller.array(buffers.allocations.place().cast_const(), arguments.AllocationCount)?;
-    let patches = caller.array(buffers.patches.place().cast_const(), arguments.PatchLocationCount)?;
+    let words = buffers.commands.first(end / 8);
+    let allocations = buffers.allocations.first(arguments.AllocationCount);
+    let patches = buffers.patches.first(arguments.PatchLocationCount);
     arguments.NewCommandBuffer = 0;
     arguments.pNewCommandBuffer = buffers.commands.place().cast();
     // CAST: the sizes came as numbers of 32 bits.

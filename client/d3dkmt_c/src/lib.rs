@@ -64,7 +64,7 @@ pub use function::{FUNCTIONS, Function, FunctionState, PLAIN, functions};
 pub use playback::{FLAVOUR, PlayError, Playback, Played, from_wsl};
 pub use session::{OpenLink, Session};
 pub use subject::Subject;
-pub use trace::{VERSION as TRACE_VERSION, Value, program_ends};
+pub use trace::{Same, VERSION as TRACE_VERSION, Value, program_ends};
 pub use unsupported::{SUBJECTS, UNSUPPORTED};
 
 /// The items that [`export!`] alone calls.

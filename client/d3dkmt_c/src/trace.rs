@@ -1,11 +1,12 @@
-//! Calls, visible: `OPENWDDM_TRACE=calls[,errors][:FILE]` has the library write each call with its decoded arguments, its results, its
-//! status, its time and its thread. docs/calls.md is its page. The border asks [`is_on`] once a call and hands over what it has seen; this
+//! Calls, visible: `OPENWDDM_TRACE=calls[+memory][,errors][:FILE]` has the library write each call with its decoded arguments, its results, its
+//! status, its time and its thread, and with `memory` what engines read ([`memory`]). docs/calls.md is its page. The border asks [`is_on`] once a call and hands over what it has seen; this
 //! file reads the variables and keeps the places where lines go, `line` writes them. `OPENWDDM_FIDELITY=FILE` has the table of
 //! [`crate::fidelity`] written, which is also the end of a trace.
 
 mod decode;
 mod kind;
 mod line;
+mod memory;
 mod order;
 mod schema;
 mod value;
@@ -23,9 +24,11 @@ use wddm_types::NtStatus;
 
 use crate::fidelity::{Fidelity, Use};
 use crate::session::lock;
+use memory::Memory;
 
 pub use decode::{Decoder, Side};
 pub use line::{JSON, VERSION};
+pub use memory::Same;
 pub use schema::{Type, fields, is_nameless, item};
 pub use value::{Value, quote};
 pub use watched::Watched;
@@ -35,8 +38,7 @@ const VARIABLE: &str = "OPENWDDM_TRACE";
 /// The variable of the table of fidelity.
 const TABLE: &str = "OPENWDDM_FIDELITY";
 /// What the variable may say.
-const FORMS: &str =
-    "give calls, or calls,errors for failed calls only, and :FILE behind it for a file (FILE.jsonl: JSON lines)";
+const FORMS: &str = "give calls, calls,errors for failed calls only, or calls+memory for what engines read, too, and :FILE behind it for a file (FILE.jsonl: JSON lines)";
 
 const UNKNOWN: u8 = 0;
 const OFF: u8 = 1;
@@ -108,7 +110,11 @@ fn watch() -> Option<&'static Watch> {
 
 /// The link of a program whose calls are traced notes where the kernel makes them.
 pub fn noted(link: Arc<dyn Link>) -> Arc<dyn Link> {
-    if is_on() { order::noted(link) } else { link }
+    if !is_on() {
+        return link;
+    }
+    let wants_memory = watch().and_then(|watch| watch.trace.as_ref()).is_some_and(|trace| trace.memory);
+    order::noted(link, wants_memory.then(Memory::default))
 }
 
 /// The program has come to its kernel, which counts the commands of its engines for the program from now on, if this one wants that.
@@ -171,22 +177,31 @@ impl Table {
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted<'text> {
     failed_only: bool,
+    /// What engines read is recorded, too.
+    memory: bool,
     file: Option<&'text str>,
 }
 
 impl Wanted<'_> {
     fn of(text: &str) -> Result<Wanted<'_>, String> {
         let (kinds, file) = text.split_once(':').map_or((text, None), |(kinds, file)| (kinds, Some(file)));
-        let mut wanted = Wanted { failed_only: false, file };
+        let mut wanted = Wanted { failed_only: false, memory: false, file };
         for (nth, kind) in kinds.split(',').enumerate() {
             match (nth, kind.trim()) {
                 (0, "calls") => {}
-                (1, "errors") => wanted.failed_only = true,
+                (0, "calls+memory") => wanted.memory = true,
+                (1, "errors") if !wanted.memory => wanted.failed_only = true,
+                (1, "errors") => {
+                    return Err(format!("memory is recorded with all calls, not with failed ones; {FORMS}"));
+                }
                 (_, kind) => return Err(format!("\"{kind}\" is not to be traced; {FORMS}")),
             }
         }
         match file {
             Some("") => Err(format!("there is no file behind the colon; {FORMS}")),
+            _ if wanted.memory && !wanted.is_json() => {
+                Err(format!("memory is recorded in JSON lines alone: write calls+memory:FILE.jsonl; {FORMS}"))
+            }
             _ => Ok(wanted),
         }
     }
@@ -199,6 +214,7 @@ impl Wanted<'_> {
 /// Where lines go, and what they have.
 struct Trace {
     failed_only: bool,
+    memory: bool,
     json: bool,
     place: Mutex<Place>,
 }
@@ -222,10 +238,10 @@ impl Trace {
         let file = file.map(open).transpose()?;
         let mut place = Place { file, failed: false };
         if wanted.is_json() {
-            place.write(&line::head(wanted.failed_only));
+            place.write(&line::head(wanted.failed_only, wanted.memory));
         }
-        let (failed_only, json) = (wanted.failed_only, wanted.is_json());
-        Ok(Trace { failed_only, json, place: Mutex::new(place) })
+        let (failed_only, memory, json) = (wanted.failed_only, wanted.memory, wanted.is_json());
+        Ok(Trace { failed_only, memory, json, place: Mutex::new(place) })
     }
 }
 
@@ -271,6 +287,7 @@ pub struct End {
 /// A call of this thread begins.
 pub fn begins() -> Instant {
     order::begins();
+    memory::begins();
     Instant::now()
 }
 
@@ -308,7 +325,8 @@ pub fn returned(call: &Returned<'_>) {
     if trace.failed_only && call.status.is_success() {
         return;
     }
-    let told = line::Told::of(call, trace.json, (start_ns, duration_ns));
+    let memory = trace.memory.then(memory::taken);
+    let told = line::Told::of(call, trace.json, (start_ns, duration_ns), memory);
     let line = if trace.json { told.json() } else { told.text() };
     lock(&trace.place).write(&line);
 }
@@ -319,10 +337,21 @@ mod tests {
 
     #[test]
     fn the_variable_says_what_is_traced_and_where() {
-        let of = |failed_only, file| Ok(Wanted { failed_only, file });
+        let of = |failed_only, file| Ok(Wanted { failed_only, memory: false, file });
         assert_eq!(Wanted::of("calls"), of(false, None));
         assert_eq!(Wanted::of("calls,errors"), of(true, None));
         assert_eq!(Wanted::of("calls:a:b.jsonl"), of(false, Some("a:b.jsonl")));
+        let memory = Wanted { failed_only: false, memory: true, file: Some("b.jsonl") };
+        assert_eq!(Wanted::of("calls+memory:b.jsonl"), Ok(memory));
+        for (wrong, why) in [
+            ("calls+memory", "JSON lines alone"),
+            ("calls+memory:b.txt", "JSON lines alone"),
+            ("calls+memory,errors:b.jsonl", "not with failed ones"),
+            ("calls+memries:b.jsonl", "\"calls+memries\" is not to be traced"),
+        ] {
+            let told = Wanted::of(wrong).expect_err(wrong);
+            assert!(told.contains(why) && told.contains("calls+memory"), "{wrong}: {told}");
+        }
         for wrong in ["call", "errors", "calls,", "calls:", "calls,errors,more", "calls,error:x"] {
             let why = Wanted::of(wrong).expect_err(wrong);
             assert!(why.contains("calls,errors") && why.contains("FILE"), "{wrong}: {why}");

@@ -9,6 +9,22 @@ use crate::event::Event;
 use crate::movement::{Cause, Move};
 use crate::reason::{ContextSchedule, Conversion, DoorbellTaken, PreemptedFor, Stillness};
 
+const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+
+const fn step(state: u64, byte: u8) -> u64 {
+    (state ^ byte as u64).wrapping_mul(0x0000_0100_0000_01b3)
+}
+
+/// The hash of a text.
+pub(crate) const fn of_text(text: &str) -> u64 {
+    let (bytes, mut state, mut at) = (text.as_bytes(), BASIS, 0);
+    while at < bytes.len() {
+        state = step(state, bytes[at]);
+        at += 1;
+    }
+    state
+}
+
 /// Accumulates the hash of a stream of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceHash {
@@ -18,7 +34,7 @@ pub struct TraceHash {
 
 impl Default for TraceHash {
     fn default() -> Self {
-        TraceHash { state: 0xcbf2_9ce4_8422_2325, events: 0 }
+        TraceHash { state: BASIS, events: 0 }
     }
 }
 
@@ -35,7 +51,7 @@ impl TraceHash {
 
     pub(crate) fn number(&mut self, number: u64) {
         for byte in number.to_le_bytes() {
-            self.state = (self.state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            self.state = step(self.state, byte);
         }
     }
 }

@@ -4,11 +4,13 @@
 //! the simulator and tests all read the same stream. An event is plain data; the listener is a [`Tracer`], lent to the kernel for one
 //! turn.
 
+mod concerned;
 mod event;
 mod hash;
 mod movement;
 mod reason;
 
+pub use concerned::Concerned;
 pub use event::Event;
 pub use hash::TraceHash;
 pub use movement::{Cause, Move};

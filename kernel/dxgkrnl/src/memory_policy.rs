@@ -5,18 +5,20 @@
 use vidmm::{Eviction, Policy};
 use wddm_types::{PageRun, Pages};
 
-/// A choice as it is written: a number, `max` for the largest there is, `on` and `off`, or the name of one of two ways.
+/// A choice as it is written: a number, `max` for the largest there is, `on` and `off`, or the name of one of several ways.
 trait Choice: Copy {
     /// The form of a written value.
-    const FORM: &'static str;
+    fn form() -> String;
     fn read(text: &str) -> Option<Self>;
     fn write(self) -> String;
-    /// For its range; of a switch, and of one of two ways, 0 or 1.
+    /// For its range; of a switch 0 or 1.
     fn number(self) -> u64;
 }
 
 impl Choice for bool {
-    const FORM: &'static str = "on or off";
+    fn form() -> String {
+        "on or off".to_owned()
+    }
 
     fn read(text: &str) -> Option<bool> {
         match text {
@@ -36,32 +38,29 @@ impl Choice for bool {
 }
 
 impl Choice for Eviction {
-    const FORM: &'static str = "lru or planner";
+    fn form() -> String {
+        Eviction::ALL.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(" or ")
+    }
 
     fn read(text: &str) -> Option<Eviction> {
-        match text {
-            "lru" => Some(Eviction::Lru),
-            "planner" => Some(Eviction::Planner),
-            _ => None,
-        }
+        Eviction::ALL.iter().copied().find(|policy| policy.name() == text)
     }
 
     fn write(self) -> String {
-        match self {
-            Eviction::Lru => "lru".to_owned(),
-            Eviction::Planner => "planner".to_owned(),
-        }
+        self.name().to_owned()
     }
 
     fn number(self) -> u64 {
-        u64::from(self == Eviction::Planner)
+        self as u64
     }
 }
 
 macro_rules! numbers {
     ($($kind:ty),*) => {$(
         impl Choice for $kind {
-            const FORM: &'static str = "a number, or max";
+            fn form() -> String {
+        "a number, or max".to_owned()
+    }
 
             fn read(text: &str) -> Option<$kind> {
                 if text == "max" { Some(<$kind>::MAX) } else { text.parse().ok() }
@@ -81,7 +80,9 @@ macro_rules! numbers {
 numbers!(u32, u64, usize);
 
 impl Choice for Pages {
-    const FORM: &'static str = "a number of 4-KB pages, or max";
+    fn form() -> String {
+        "a number of 4-KB pages, or max".to_owned()
+    }
 
     fn read(text: &str) -> Option<Pages> {
         u64::read(text).map(Pages)
@@ -148,7 +149,7 @@ macro_rules! choices {
                         self.$name = <$kind>::read(value).filter(fits).ok_or_else(|| ChoiceError::Value {
                             name: stringify!($name),
                             value: value.to_owned(),
-                            wanted: wanted(<$kind as Choice>::FORM, *range.start(), *range.end()),
+                            wanted: wanted(<$kind as Choice>::form(), *range.start(), *range.end()),
                         })?;
                     })*
                     _ => return Err(ChoiceError::Unknown { name: name.to_owned() }),
@@ -171,7 +172,7 @@ macro_rules! choices {
 
 choices! {
     /// Which of the lazily evicted loses its place first (memory §8.2): the least recently used, or the one whose next use is foreseen last.
-    eviction: Eviction, 0..=1, USUAL.eviction;
+    eviction: Eviction, 0..=u64::MAX, USUAL.eviction;
     /// With the planner: what work only reads may stay in system memory, if its driver supports that and its room is worth more (memory §8.1).
     read_in_place: bool, 0..=1, USUAL.read_in_place;
     /// Devices whose lists do not fit beside each other take turns; else the kernel refuses the later one (memory §8.2).
@@ -217,10 +218,9 @@ impl Default for MemoryPolicy {
     }
 }
 
-fn wanted(form: &str, from: u64, to: u64) -> String {
+fn wanted(form: String, from: u64, to: u64) -> String {
     match (from, to) {
-        (0, 1) => form.to_owned(),
-        (0, u64::MAX) => form.to_owned(),
+        (0, 1 | u64::MAX) => form,
         (from, u64::MAX) => format!("{form}, {from} at least"),
         (from, to) => format!("{form}, from {from} to {to}"),
     }
@@ -248,6 +248,10 @@ mod tests {
         }
         assert_eq!(other, MemoryPolicy::DEFAULT);
         assert_eq!(MemoryPolicy::NAMES.len(), other.written().len());
+        for policy in Eviction::ALL {
+            other.choose("eviction", policy.name()).expect("each policy has a name");
+            assert_eq!(other.eviction, *policy);
+        }
     }
 
     #[test]

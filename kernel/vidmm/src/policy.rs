@@ -19,14 +19,37 @@
 
 use wddm_types::{PageRun, Pages};
 
-/// Which of the lazily evicted loses its place first, within a tier and a priority (`rank`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Eviction {
+macro_rules! evictions {
+    ($($(#[$doc:meta])* $policy:ident = $name:literal,)*) => {
+        /// Which of the lazily evicted loses its place first, within a tier and a priority (`rank`). The first is the default.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Eviction {
+            $($(#[$doc])* $policy,)*
+        }
+
+        impl Eviction {
+            /// Each policy there is.
+            pub const ALL: &'static [Eviction] = &[$(Eviction::$policy,)*];
+
+            /// Its name, as profiles and command lines write it.
+            pub const fn name(self) -> &'static str {
+                match self { $(Eviction::$policy => $name,)* }
+            }
+        }
+    };
+}
+
+evictions! {
     /// The least recently used allocation.
-    #[default]
-    Lru,
+    Lru = "lru",
     /// The allocation whose next use the planner foresees last, as far as its account lets it deviate from `Lru` (`foreseen`).
-    Planner,
+    Planner = "planner",
+}
+
+impl Default for Eviction {
+    fn default() -> Self {
+        Eviction::ALL[0]
+    }
 }
 
 /// The choices of one adapter.

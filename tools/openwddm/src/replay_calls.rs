@@ -1,12 +1,16 @@
 //! `openwddm replay-calls`: a recording of a C program's calls (`OPENWDDM_TRACE=calls:FILE.jsonl`), made again at a fresh kernel or a served
-//! one, and the first call whose status is another. `recording` reads the lines, `order` sorts them, `names` maps handles, `player` makes the
-//! calls, each recorded thread's on a thread of its own, `kernel` is what they are made at. docs/calls.md is the page. Called by `entry`.
+//! one, and the first call whose status is another. `recording` reads the lines, `order` sorts them, `names` maps handles, `memory` puts back what
+//! engines read, `skip` takes their commands away, `judgement` compares, `player` makes the calls, each recorded thread's on a thread of its own, `kernel` is what they
+//! are made at. docs/calls.md is the page. Called by `entry`.
 
+mod judgement;
 mod kernel;
+mod memory;
 mod names;
 mod order;
 mod player;
 mod recording;
+mod skip;
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -21,6 +25,8 @@ use crate::error::RunError;
 use player::{Ended, Outcome};
 use recording::Recording;
 
+/// The exit code of a replay that ended at a submission whose commands the recording does not have.
+const NO_COMMANDS: u8 = 3;
 /// Most lines of a report that say what the recording lacks.
 const LACKS_MAX: usize = 8;
 
@@ -43,6 +49,9 @@ pub struct ReplayCallsArguments {
     /// order, may wait for another thread's when a hundredth is over
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub patience: f64,
+    /// Complete submissions without executing their commands: for recordings without memory, and for those of programs whose driver is another
+    #[arg(long)]
+    pub skip_commands: bool,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -52,7 +61,8 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Makes the calls and prints what came of it; 0: each has its recorded status, 1: one has another.
+/// Makes the calls and prints what came of it; 0: each has its recorded status, 1: one has another, or memory has another content, 3: the commands of a
+/// submission are not recorded.
 ///
 /// # Errors
 /// [`RunError::File`] for a recording that is none, with the line; [`RunError::Argument`] for adapters that are none;
@@ -61,9 +71,13 @@ pub fn replay_calls(arguments: &ReplayCallsArguments, out: &mut Out) -> Result<u
     let recording = Recording::open(&arguments.file)?;
     let kernel = kernel::open(arguments, &recording)?;
     let patience = Duration::from_secs_f64(arguments.patience);
-    let outcome = player::play(&recording, kernel.link, patience)?;
+    let outcome = player::play((&recording, &arguments.file), kernel.link, patience, arguments.skip_commands)?;
     out.print(&report(arguments, &recording, &kernel.name, &outcome));
-    Ok(u8::from(!matches!(outcome.ended, Ended::Equal)))
+    Ok(match outcome.ended {
+        Ended::Equal => 0,
+        Ended::Differs { .. } | Ended::Waits { .. } | Ended::Content { .. } => 1,
+        Ended::NoCommands { .. } => NO_COMMANDS,
+    })
 }
 
 fn report(arguments: &ReplayCallsArguments, recording: &Recording, kernel: &str, outcome: &Outcome) -> String {
@@ -90,6 +104,17 @@ fn report(arguments: &ReplayCallsArguments, recording: &Recording, kernel: &str,
             recording.calls[*call].status,
             arguments.patience,
             outcome.equal
+        ),
+        Ended::Content { call, problem } => format!(
+            "line {}: {}: {problem}\n{} calls before it have their recorded status, of {calls} of {file} at {kernel}\n",
+            recording.calls[*call].line, recording.calls[*call].function, outcome.equal
+        ),
+        Ended::NoCommands { call, reason } => format!(
+            "{} calls equal, commands are not recorded: line {} of {file}, {}, submits commands; {reason}\nof {calls} calls at {kernel}, {} are not made\n",
+            outcome.equal,
+            recording.calls[*call].line,
+            recording.calls[*call].function,
+            calls - outcome.equal - outcome.polls
         ),
     };
     // PANIC: writing into a string does not fail.

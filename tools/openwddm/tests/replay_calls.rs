@@ -18,6 +18,11 @@ fn libraries() -> PathBuf {
 
 /// Builds a C program of the interface and runs it under a trace, on these adapters; returns the recording.
 fn recorded(folder: &Path, source: &str, adapters: &str) -> PathBuf {
+    recorded_as("calls", folder, source, adapters)
+}
+
+/// The same; `what`: what is recorded.
+fn recorded_as(what: &str, folder: &Path, source: &str, adapters: &str) -> PathBuf {
     let interface = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../client/d3dkmt_c");
     let name = source.rsplit('/').next().expect("a name");
     let (program, recording) = (folder.join(name), folder.join(format!("{name}.jsonl")));
@@ -29,7 +34,7 @@ fn recorded(folder: &Path, source: &str, adapters: &str) -> PathBuf {
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let mut run = Command::new(program);
     run.env_remove("OPENWDDM_SOCKET").env("LD_LIBRARY_PATH", libraries()).env("OPENWDDM_VRAM", "32MiB");
-    run.env("OPENWDDM_ADAPTER", adapters).env("OPENWDDM_TRACE", format!("calls:{}", recording.display()));
+    run.env("OPENWDDM_ADAPTER", adapters).env("OPENWDDM_TRACE", format!("{what}:{}", recording.display()));
     let ran = run.output().expect("it runs");
     assert!(ran.status.success(), "{source}: {}", String::from_utf8_lossy(&ran.stderr));
     recording
@@ -98,6 +103,116 @@ fn a_recorded_program_of_the_linux_subsystem_has_the_same_statuses_again() {
     assert!(text.starts_with(differs), "{text}");
 }
 
+/// Programs that lock, write commands and content, submit fills and copies, wait, and lock what came of them.
+const WORK: [(&str, &str, &str); 5] = [
+    ("tests/drivers/copied", "discrete-4k", "D3DKMTSubmitCommandToHwQueue"),
+    ("tests/drivers/copied", "wddm2-packets", "D3DKMTSubmitCommand\""),
+    ("examples/submit", "discrete-4k", "D3DKMTSubmitCommandToHwQueue"),
+    ("examples/submit", "wddm2-packets", "D3DKMTSubmitCommand\""),
+    ("examples/patched", "wddm1-banks", "D3DKMTRender"),
+];
+
+#[test]
+fn recorded_work_of_engines_has_the_same_statuses_and_content_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (source, adapters, submits) in WORK {
+        let recording = recorded_as("calls+memory", folder.path(), source, adapters);
+        let text = std::fs::read_to_string(&recording).expect("it is written");
+        let is_stored = text.contains("\"stored\":[{") || text.contains("\"commands\":\"");
+        assert!(text.contains(submits) && is_stored && text.contains("\"same\":\"0x"), "{source}: {text}");
+        let (code, text, errors) = replayed(&recording, &[]);
+        assert_eq!(code, Some(0), "{source} at {adapters}: {text}{errors}");
+        let made = format!("{} calls of ", calls(&recording));
+        assert!(text.starts_with(&made) || text.contains(" looks at an event"), "{source}: {text}");
+    }
+}
+
+/// A fill of other words than recorded: the statuses are the same, and the content is not.
+#[test]
+fn another_content_than_the_recording_s_is_told_where_the_program_unlocks_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let recording = recorded_as("calls+memory", folder.path(), "examples/submit", "discrete-4k");
+    let text = std::fs::read_to_string(&recording).expect("it is written");
+    let pattern = "00eeffc0";
+    assert!(text.contains(pattern), "the command has the words that it fills with: {text}");
+    std::fs::write(&recording, text.replacen(pattern, "00eeffc1", 1)).expect("it is written");
+    let (code, text, errors) = replayed(&recording, &[]);
+    assert_eq!(code, Some(1), "{text}{errors}");
+    let content = "D3DKMTUnlock2: the content of allocation 0x";
+    assert!(
+        text.starts_with("line ") && text.contains(content) && text.contains(" (65536 bytes) is another than"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_recording_without_memory_ends_at_its_first_commands_unless_they_are_skipped() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (source, adapters, submits) in WORK {
+        let recording = recorded(folder.path(), source, adapters);
+        let (code, text, errors) = replayed(&recording, &[]);
+        assert_eq!(code, Some(3), "{source} at {adapters}: {text}{errors}");
+        let text_of = std::fs::read_to_string(&recording).expect("it is written");
+        let is_made = |line: &str| line.contains(submits) && line.contains("STATUS_SUCCESS");
+        let line = text_of.lines().position(is_made).expect("it submits") + 1;
+        let ends = format!(" calls equal, commands are not recorded: line {line} of ");
+        assert!(text.contains(&ends) && text.contains("OPENWDDM_TRACE=calls+memory"), "{source}: {text}");
+        let (code, text, errors) = replayed(&recording, &["--skip-commands"]);
+        assert_eq!(code, Some(0), "{source} at {adapters}: {text}{errors}");
+    }
+}
+
+/// A trace that had no room, and a kernel that gives other addresses than the commands name.
+#[test]
+fn commands_that_are_not_the_recorded_ones_end_a_replay_before_they_are_submitted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let recording = recorded_as("calls+memory", folder.path(), "tests/drivers/copied", "discrete-4k");
+    let good = std::fs::read_to_string(&recording).expect("it is written");
+    let from = good.find("\"stored\":[{").expect("bytes are stored");
+    let to = from + good[from..].find("],\"same\"").expect("at an unlock") + 1;
+    let gap = format!("{}\"left_out\":4096{}", &good[..from], &good[to..]);
+    let unlock = line_of(&recording, "D3DKMTUnlock2");
+    let elsewhere = good.replace("\"va 0x0\"", "NULL").replace("\"va 0x", "\"va 0x1").replace("NULL", "\"va 0x0\"");
+    let submit = line_of(&recording, "D3DKMTSubmitCommandToHwQueue");
+    for (text, words) in [
+        (gap, format!("no room for memory from line {unlock} on, which leaves out 4096 bytes")),
+        (elsewhere, "the commands name GPU virtual addresses of the recording: 0x1".to_owned()),
+    ] {
+        std::fs::write(&recording, text).expect("a file");
+        let (code, text, errors) = replayed(&recording, &[]);
+        assert_eq!(code, Some(3), "{text}{errors}");
+        let ends = format!(" calls equal, commands are not recorded: line {submit} of ");
+        assert!(text.contains(&ends) && text.contains(&words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn memory_that_fits_no_lock_is_refused_with_its_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let recording = recorded_as("calls+memory", folder.path(), "examples/submit", "discrete-4k");
+    let good = std::fs::read_to_string(&recording).expect("it is written");
+    let line = line_of(&recording, "D3DKMTUnlock2");
+    let cut = good.find("\"stored\":[{").expect("bytes are stored") + 40;
+    for (bad, words) in [
+        (good.replacen("\"size\":4096", "\"size\":8192", 1), "has 8192 bytes in the recording, and 4096 here"),
+        (good.replacen("\"size\":4096", "\"size\":8", 1), "lie beyond the allocation, whose size is 8"),
+        (
+            good.replacen(
+                "\"memory\":[{\"allocation\":\"allocation 0x4",
+                "\"memory\":[{\"allocation\":\"allocation 0x5",
+                1,
+            ),
+            "no call before it has locked it",
+        ),
+        (good[..cut].to_owned(), "the line is cut behind"),
+    ] {
+        std::fs::write(&recording, bad).expect("a file");
+        let (code, said, errors) = replayed(&recording, &[]);
+        assert_eq!((code, said), (Some(2), String::new()), "{errors}");
+        assert!(errors.contains(words) && errors.contains(&format!("line {line}")), "{words}: {errors}");
+    }
+}
+
 #[test]
 fn an_adapter_that_lacks_something_differs_at_the_first_call_for_it() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -126,6 +241,9 @@ fn a_served_kernel_takes_the_calls_too() {
         assert_eq!(code, Some(0), "{text}{errors}");
         assert!(text.starts_with(&format!("{} calls of ", calls(&recording))) && text.contains(there), "{text}");
     }
+    let work = recorded_as("calls+memory", folder.path(), "tests/drivers/copied", "discrete-4k");
+    let (code, text, errors) = replayed(&work, &["--connect", there]);
+    assert_eq!(code, Some(0), "{text}{errors}");
     drop(daemon);
     let (code, _, errors) = replayed(&recording, &["--connect", there]);
     assert!(code == Some(2) && errors.contains("--connect") && errors.contains("openwddm serve"), "{errors}");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::report::Report;
 use crate::tree::House;
-use crate::{arrows, instructions, python, spec, tidy};
+use crate::{arrows, instructions, python, spec, template, tidy};
 
 /// One step.
 struct Step {
@@ -117,6 +117,12 @@ const STEPS: &[Step] = &[
         name: "default run",
         action: Action::Program("openwddm", &["run", "examples/gpt.cpu.rrs.json.gz", "--verify"]),
         needs: "tools/openwddm/src/run.rs",
+        fast: false,
+    },
+    Step {
+        name: "template of a miniport",
+        action: Action::House(template::run),
+        needs: "examples/own_miniport/Cargo.toml",
         fast: false,
     },
     Step { name: "Python package", action: Action::House(python::run), needs: "python/Cargo.toml", fast: false },

@@ -1,9 +1,10 @@
-//! The rules of the house as a program: `cargo xtask arrows | tidy | spec | ci | fuzz | soak | mutants | instructions | python`, and `headers`, `install`, `deb`.
+//! The rules of the house as a program: `cargo xtask arrows | tidy | spec | ci | fuzz | soak | mutants | instructions | python |
+//! template`, and `headers`, `install`, `deb`.
 //!
 //! An unchecked rule is a wish. This program reads manifests, sources and fact sheets and says where one of them
 //! is broken, with file and line. It is no build system and changes nothing here: it looks, and for `ci` it starts cargo.
 //! `headers` writes the C headers, `install` below its `--prefix`, `deb` below `target`, `mutants` and `instructions` below `docs/verification` and `target`,
-//! `python` below `target`; the others write nothing.
+//! `python` and `template` below `target`; the others write nothing.
 //! People call it by the alias in `.cargo/config.toml`; `.ci/run` calls `ci`.
 //!
 //! - [`arrows`]: which crate may depend on which
@@ -18,6 +19,7 @@
 //! - [`long`]: the runs that are too long for it
 //! - [`mutants`]: breaks of the product that no test sees
 //! - [`python`]: the wheel of the Python package, built and tried
+//! - [`template`]: the template of a miniport, built and run apart from the workspace
 
 mod arrows;
 mod ci;
@@ -32,6 +34,7 @@ mod ratchet;
 mod report;
 mod rust_text;
 mod spec;
+mod template;
 mod tidy;
 mod tree;
 
@@ -51,6 +54,7 @@ usage: cargo xtask <command>
                               break the crates in every small way, and list the breaks that no test sees
   instructions [--set]        count the instructions of the hottest calls under callgrind, and fail where one takes more
   python                      build the wheel of the Python package, install it into a fresh virtual environment, run its tests there
+  template                    build and run the template of a miniport apart from the workspace, and look at what it brings along
   headers                     write the C headers, and the table of functions, from the declarations
   install --prefix DIR        build libopenwddm for release, and put it, its headers and openwddm.pc below DIR
   deb [--out FOLDER] [--profile PROFILE]
@@ -86,6 +90,7 @@ fn command(arguments: &[String]) -> Result<bool, String> {
         ("install", options) => install::run(&house, options),
         ("mutants", options) => mutants::run(&house, options),
         ("python", []) => Ok(python::run(&house)?.print()),
+        ("template", []) => Ok(template::run(&house)?.print()),
         ("soak", []) => long::soak(&house),
         _ => Err(USAGE.to_string()),
     }

@@ -91,9 +91,7 @@ impl Place {
 
     /// Writes the lockfile, and fetches what it adds; whether that succeeded.
     fn fetched(&self) -> Result<bool, String> {
-        let lock = self.root.join(MANIFEST).with_file_name("Cargo.lock");
-        let copied = std::fs::copy(self.root.join("Cargo.lock"), &lock);
-        copied.map_err(|error| format!("{}: {error}", lock.display()))?;
+        House::at(&self.root).copy_lockfile(MANIFEST)?;
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut fetch = Command::new(cargo);
         self.status(fetch.args(["fetch", "--quiet", "--manifest-path", MANIFEST]))

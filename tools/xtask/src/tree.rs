@@ -61,6 +61,14 @@ impl House {
         Ok(paths)
     }
 
+    /// Begins the lockfile of a package outside the workspace, which has this manifest, as a copy of the workspace's: it then has the versions
+    /// that the programs have. Returns where it is.
+    pub fn copy_lockfile(&self, manifest: &str) -> Result<PathBuf, String> {
+        let lock = self.root.join(manifest).with_file_name("Cargo.lock");
+        let copied = fs::copy(self.root.join("Cargo.lock"), &lock);
+        copied.map(|_| lock.clone()).map_err(|error| format!("{}: {error}", lock.display()))
+    }
+
     /// Writes a file, and the folders that it needs.
     pub fn write(&self, path: &str, text: &str) -> Result<(), String> {
         let place = self.root.join(path);

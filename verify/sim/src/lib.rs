@@ -66,6 +66,7 @@ pub use bystander::Bystander;
 pub use random::Random;
 pub use report::{Report, Violation};
 pub use sabotage::Sabotage;
+pub use shape::eviction;
 
 /// Runs the world of a seed to its end.
 ///

@@ -2,7 +2,7 @@
 //! them. Called by the world at its start.
 
 use ddi::PageTableUpdateMode;
-use dxgk_host::Profile;
+use dxgk_host::{Eviction, Profile};
 use softgpu_kmd::{TableHome, TableHomes};
 use softgpu_spec::page_table::Shape;
 
@@ -305,9 +305,25 @@ pub fn page_table_bytes(seed: u64, kind: Kind, shape: Shape) -> u64 {
     if seed.is_multiple_of(3) || kind == Kind::Sprawling { scarce } else { 16 << 20 }
 }
 
+/// How the kernel of a world chooses its victims; the fuzzer draws likewise.
+pub fn eviction(seed: u64) -> Eviction {
+    match Random::new(!seed.rotate_left(21)).below(100) {
+        0..30 => Eviction::Planner,
+        _ => Eviction::Lru,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_eviction_policy_has_worlds() {
+        for policy in Eviction::ALL {
+            let worlds = (0..1000).filter(|seed| eviction(*seed) == *policy).count();
+            assert!(worlds >= 50, "{worlds} of 1000 worlds have the policy {}", policy.name());
+        }
+    }
 
     #[test]
     fn any_seeds_in_a_row_meet_every_kind() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use device_port::DevicePort;
-use dxgk_host::{Eviction, Host, HostConfig, Mode, Pending, Profile};
+use dxgk_host::{Host, HostConfig, Mode, Pending, Profile};
 use kmt_calls::{Call, Refusal, Reply};
 use softgpu_kmd::TableHome;
 use wddm_types::ProcessId;
@@ -25,7 +25,7 @@ use crate::renderers::Renderers;
 use crate::report::{Report, Violation};
 use crate::sabotage::{DeafPort, Sabotage};
 use crate::shape::{
-    Kind, Takers, build, has_bystanders, has_neighbours, hesitates, lends, lingers, page_table_bytes, sleeps,
+    Kind, Takers, build, eviction, has_bystanders, has_neighbours, hesitates, lends, lingers, page_table_bytes, sleeps,
 };
 use crate::watch::{Hesitant, Watched};
 use sleep::Sleeps;
@@ -114,8 +114,8 @@ impl World {
         let sleeps = sleeps(seed, kind);
         let habits = Habits { looks: takers.any() || sleeps, lingers: lingers(seed), ..kind.habits() };
         config.vram_bytes = (256 << 10) << random.below(4);
-        if seed >= PLANNED_FROM && Random::new(!seed.rotate_left(21)).chance(30) {
-            config.memory_policy.eviction = Eviction::Planner;
+        if seed >= PLANNED_FROM {
+            config.memory_policy.eviction = eviction(seed);
         }
         config.page_table_bytes = page_table_bytes(seed, kind, config.profile.shape);
         config.system_bytes = (4 + random.below(5)) * MIB;

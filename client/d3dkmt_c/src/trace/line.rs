@@ -7,6 +7,7 @@ use kmt_link::CallOrder;
 
 use super::Returned;
 use super::decode::{Bounds, Decoder, Side};
+use super::memory::STORED_BYTES_MAX;
 use super::value::{Value, quote};
 use crate::parameter::arguments_of;
 
@@ -21,8 +22,9 @@ pub const VERSION: i128 = 1;
 const ENVIRONMENT: [&str; 5] =
     ["OPENWDDM_ADAPTER", "OPENWDDM_VRAM", "OPENWDDM_SYSTEM", "OPENWDDM_FAULTS", "OPENWDDM_SOCKET"];
 
-/// The words for what no line has.
+/// The words for what no line has, and the same of a trace with memory.
 const NOT_CARRIED: &str = "content of memory: what a program stores at the address of a lock, a section, a doorbell, or in the buffers of a context, and what an engine writes; functions of the program";
+const NOT_CARRIED_BESIDE_MEMORY: &str = "content of memory that no lock shows: what a program stores in a section, a doorbell, or its own memory under an allocation; functions of the program";
 
 /// Functions, and what their lines do not have.
 const LACKING: &[(&str, &str)] = &[
@@ -37,12 +39,16 @@ const LACKING: &[(&str, &str)] = &[
     ("D3DKMTRegisterBudgetChangeNotification", "the function that is called"),
 ];
 
+/// Those of them whose lines have it in a trace with memory.
+const RECORDED: [&str; 5] =
+    ["D3DKMTLock", "D3DKMTLock2", "D3DKMTRender", "D3DKMTSubmitCommand", "D3DKMTSubmitCommandToHwQueue"];
+
 /// The first line of a JSON trace.
-pub fn head(failed_only: bool) -> String {
+pub fn head(failed_only: bool, memory: bool) -> String {
     let set = ENVIRONMENT.iter().filter_map(|name| Some(((*name).into(), Value::Text(std::env::var(name).ok()?))));
     let calls = if failed_only { "failed" } else { "all" };
     let number = |value: usize| Value::Number(value as i128);
-    let members: Vec<(Cow<'static, str>, Value)> = vec![
+    let mut members: Vec<(Cow<'static, str>, Value)> = vec![
         ("openwddm_calls".into(), Value::Number(VERSION)),
         ("flavour".into(), Value::Text(crate::playback::FLAVOUR.into())),
         ("calls".into(), Value::Text(calls.into())),
@@ -50,8 +56,12 @@ pub fn head(failed_only: bool) -> String {
         ("environment".into(), Value::Members(set.collect())),
         ("elements_max".into(), number(JSON.elements)),
         ("bytes_max".into(), number(JSON.bytes)),
-        ("not_carried".into(), Value::Text(NOT_CARRIED.into())),
     ];
+    if memory {
+        members.push(("memory_bytes_max".into(), Value::Number(STORED_BYTES_MAX.into())));
+    }
+    let lacks = if memory { NOT_CARRIED_BESIDE_MEMORY } else { NOT_CARRIED };
+    members.push(("not_carried".into(), Value::Text(lacks.into())));
     Value::Members(members).to_json() + "\n"
 }
 
@@ -63,13 +73,20 @@ pub struct Told<'call> {
     duration_ns: u128,
     given: Value,
     answered: Value,
+    /// What engines read, where the trace records it.
+    memory: Option<Vec<Value>>,
 }
 
 impl<'call> Told<'call> {
-    pub fn of(call: &'call Returned<'call>, json: bool, (start_ns, duration_ns): (u128, u128)) -> Told<'call> {
+    pub fn of(
+        call: &'call Returned<'call>,
+        json: bool,
+        (start_ns, duration_ns): (u128, u128),
+        memory: Option<Vec<Value>>,
+    ) -> Told<'call> {
         let bounds = if json { JSON } else { TEXT };
         let (given, answered) = decoded(call, bounds);
-        Told { call, thread: thread(), start_ns, duration_ns, given, answered }
+        Told { call, thread: thread(), start_ns, duration_ns, given, answered, memory }
     }
 
     pub fn json(&self) -> String {
@@ -97,6 +114,10 @@ impl<'call> Told<'call> {
                 write!(text, ",\"{name}\":").expect("a string takes it");
                 quote(value, &mut text);
             }
+        }
+        if let Some(memory) = self.memory.as_ref().filter(|memory| !memory.is_empty()) {
+            text.push_str(",\"memory\":");
+            Value::List(memory.clone()).json(&mut text);
         }
         text.push_str("}\n");
         text
@@ -129,7 +150,9 @@ impl<'call> Told<'call> {
     }
 
     fn lacks(&self) -> Option<&'static str> {
-        LACKING.iter().find(|(function, _)| *function == self.call.function).map(|(_, lack)| *lack)
+        let function = self.call.function;
+        let has_it = self.memory.is_some() && RECORDED.contains(&function);
+        LACKING.iter().find(|(lacking, _)| *lacking == function && !has_it).map(|(_, lack)| *lack)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The order of the kernel's calls in a trace. Calls of several threads overlap in the program, where no clock tells which of them the kernel
-//! made first; the kernel does. The link of a traced program asks for the place of each call, and the line of the function carries it.
+//! made first; the kernel does. The link of a traced program asks for the place of each call, and the line of the function carries it. The same link
+//! shows each call to the recorder of memory, where the trace wants one.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -7,17 +8,25 @@ use std::sync::Arc;
 use kmt_calls::Call;
 use kmt_link::{CallOrder, Link, Routed};
 
+use super::memory::Memory;
+
 thread_local! {
     /// The place of the function that this thread is in. It has no destructor: a thread that ends may call still.
     static PLACE: Cell<Option<CallOrder>> = const { Cell::new(None) };
 }
 
-/// A link that notes the place of each call.
-pub fn noted(link: Arc<dyn Link>) -> Arc<dyn Link> {
-    Arc::new(Routed::new(link, |link: &(dyn Link + 'static), call: Call| {
-        let (answer, order) = link.call_in_order(call, &|| {});
-        PLACE.set(with(PLACE.get(), order));
-        answer
+/// A link that notes the place of each call, and with `memory` what the call needs in memory.
+pub fn noted(link: Arc<dyn Link>, memory: Option<Memory>) -> Arc<dyn Link> {
+    Arc::new(Routed::new(link, move |link: &(dyn Link + 'static), call: Call| {
+        let make = |call| {
+            let (answer, order) = link.call_in_order(call, &|| {});
+            PLACE.set(with(PLACE.get(), order));
+            answer
+        };
+        match &memory {
+            Some(memory) => memory.call(link, call, make),
+            None => make(call),
+        }
     }))
 }
 

@@ -242,3 +242,15 @@ pub enum Said {
     /// It has rung this doorbell, whose engine slept.
     Rung(DoorbellAddress),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_of_another_form_travel_under_another_version() {
+        let form = events::Event::FORM;
+        let says = "the declarations of events have changed: raise VERSION, then write both numbers here";
+        assert_eq!((VERSION, form), (18, 375_405_104_227_904_549), "{says}");
+    }
+}

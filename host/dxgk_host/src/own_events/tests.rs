@@ -101,6 +101,27 @@ fn a_process_gets_its_own_events_alone_and_of_others_not_even_numbers() {
 }
 
 #[test]
+fn what_holds_a_process_s_work_is_told_to_the_process() {
+    let rings = Rings::default();
+    rings.take(ONE);
+    heard(&rings, &has(1));
+    heard(&rings, &has(2));
+    let (node, patched) = (0, false);
+    let work = [
+        Event::QueueCreated { queue: 5, node, user_mode: false, process: 1, fence: 1000, owner: 0 },
+        Event::PacketContextCreated { context: 6, device: 10, node, patched },
+        Event::QueueHeldForFlip { queue: 5, allocation: 100 },
+        Event::ContextHeld { context: 6, object: 3 },
+    ];
+    heard(&rings, &work);
+    heard(
+        &rings,
+        &[Event::QueueHeldForFlip { queue: 7, allocation: 200 }, Event::ContextHeld { context: 8, object: 4 }],
+    );
+    assert_eq!(taken(&rings, ONE).split_at(3), (&has(1)[..], &work[..]));
+}
+
+#[test]
 fn signals_at_a_fence_that_another_process_has_too_are_nobody_s() {
     let rings = Rings::default();
     rings.take(ONE);

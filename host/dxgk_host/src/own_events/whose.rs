@@ -1,9 +1,9 @@
-//! Which processes an event concerns, and how each of them may see it. Objects belong to the processes that created or opened them; events of
-//! a kind that this table does not name concern the kernel, and reach no process. Called by `own_events`.
+//! Which processes an event concerns, and how each of them may see it. The event's declaration says which object the event concerns
+//! ([`Event::concerned`]); objects belong to the processes that created or opened them. Called by `own_events`.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use events::{Cause, Event};
+use events::{Cause, Concerned, Event};
 
 /// A kind of objects that have numbers of their own on each adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,15 +18,6 @@ enum Kind {
 
 /// An object: its adapter, its kind, its number.
 type Object = (Option<u32>, Kind, u64);
-
-/// The processes that an event is about.
-enum Whose {
-    Process(u32),
-    Of(Kind, u64),
-    /// Those whose memory a paging work moves, and the one that waits for its fence.
-    Work(u64),
-    Kernel,
-}
 
 /// A paging work, as far as processes that ask have to do with it.
 #[derive(Default)]
@@ -62,15 +53,17 @@ impl Owners {
     /// Learns who has what from an event, and answers with the processes that it concerns; `asks`: a process is one that asks.
     pub fn hear(&mut self, adapter: Option<u32>, event: &Event, asks: impl Fn(u32) -> bool) -> Vec<u32> {
         self.learn(adapter, event, asks);
-        let mut processes = match whose(event) {
-            Whose::Process(process) => vec![process],
-            // Deeds of others at an object that several processes have are theirs.
-            Whose::Of(kind, number) => match self.of(adapter, kind, number) {
-                [only] => vec![*only],
-                _ => Vec::new(),
-            },
-            Whose::Work(work) => self.works.get(&(adapter, work)).map_or(Vec::new(), Work::processes),
-            Whose::Kernel => Vec::new(),
+        let of = |kind, number| self.only_owner(adapter, kind, number);
+        let mut processes = match event.concerned() {
+            Concerned::Process(process) => vec![process],
+            Concerned::Device(device) => of(Kind::Device, device),
+            Concerned::Allocation(allocation) => of(Kind::Allocation, allocation),
+            Concerned::Queue(queue) => of(Kind::Queue, queue),
+            Concerned::Fence(fence) => of(Kind::Fence, fence),
+            Concerned::PacketContext(context) => of(Kind::PacketContext, context),
+            Concerned::SyncObject(object) => of(Kind::SyncObject, object),
+            Concerned::Work(work) => self.works.get(&(adapter, work)).map_or(Vec::new(), Work::processes),
+            Concerned::Kernel => Vec::new(),
         };
         match event {
             Event::PagingQueued { work, fence, .. } => {
@@ -182,6 +175,14 @@ impl Owners {
         self.works.retain(|_, work| !work.bytes.is_empty());
     }
 
+    /// The process that alone has an object: deeds of others at an object that several processes have are theirs.
+    fn only_owner(&self, adapter: Option<u32>, kind: Kind, number: u64) -> Vec<u32> {
+        match self.of(adapter, kind, number) {
+            [only] => vec![*only],
+            _ => Vec::new(),
+        }
+    }
+
     fn of(&self, adapter: Option<u32>, kind: Kind, number: u64) -> &[u32] {
         self.objects.get(&(adapter, kind, number)).map_or(&[], Vec::as_slice)
     }
@@ -246,125 +247,4 @@ impl Work {
     fn processes(&self) -> Vec<u32> {
         self.bytes.keys().copied().collect()
     }
-}
-
-/// Whom an event concerns. An event that none of the three tables has concerns the kernel: nodes, displays, adapters, the kernel's own contexts.
-fn whose(event: &Event) -> Whose {
-    names_process(event)
-        .or_else(|| names_device_or_memory(event))
-        .or_else(|| names_work(event))
-        .unwrap_or(Whose::Kernel)
-}
-
-/// Events that name a process.
-fn names_process(event: &Event) -> Option<Whose> {
-    use Event as E;
-    Some(match event {
-        E::ProcessCreated { process }
-        | E::ProcessDied { process }
-        | E::DeviceCreated { process, .. }
-        | E::GpuVaMapped { process, .. }
-        | E::GpuVaFreed { process, .. }
-        | E::GpuVaReserved { process, .. }
-        | E::BudgetChanged { process, .. }
-        | E::TablesEvicted { process, .. }
-        | E::TablesRestored { process, .. }
-        | E::LeafTableConverted { process, .. }
-        | E::ProcessStandsStill { process, .. }
-        | E::QueueCreated { process, .. }
-        | E::FenceCreated { process, .. }
-        | E::FenceOpened { process, .. }
-        | E::FenceClosed { process, .. }
-        | E::CpuWaitBegan { process, .. }
-        | E::CpuWaitEnded { process, .. }
-        | E::MonitoredFencesLookedAt { process, .. }
-        | E::ContextScheduled { process, .. }
-        | E::EventSet { process, .. }
-        | E::SyncObjectOpened { process, .. }
-        | E::KeyedMutexCreated { process, .. }
-        | E::KeyedMutexOpened { process, .. }
-        | E::KeyedMutexAcquired { process, .. }
-        | E::KeyedMutexReleased { process, .. }
-        | E::CallRefused { process, .. }
-        | E::ProcessBlocked { process, .. } => Whose::Process(*process),
-        _ => return None,
-    })
-}
-
-/// Events at a device, an allocation or a paging work.
-fn names_device_or_memory(event: &Event) -> Option<Whose> {
-    use Event as E;
-    Some(match event {
-        E::DeviceInError { device, .. }
-        | E::DeviceSuspended { device, .. }
-        | E::DeviceResumed { device }
-        | E::AllocationCreated { device, .. }
-        | E::MakeResident { device, .. }
-        | E::MakeResidentRefused { device, .. }
-        | E::MakeResidentHeld { device, .. }
-        | E::Evict { device, .. }
-        | E::Offered { device, .. }
-        | E::Reclaimed { device, .. }
-        | E::TrimRequested { device, .. }
-        | E::SyncObjectCreated { device, .. }
-        | E::PacketContextCreated { device, .. }
-        | E::EngineReset { device, .. } => Whose::Of(Kind::Device, *device),
-        E::AllocationDestroyed { allocation }
-        | E::Moved { allocation, .. }
-        | E::AllocationRenamed { allocation, .. }
-        | E::SwizzlingRangeAcquired { allocation, .. }
-        | E::SwizzlingRangeRefused { allocation, .. }
-        | E::IgnoreSyncAlone { allocation } => Whose::Of(Kind::Allocation, *allocation),
-        E::PagingQueued { work, .. } | E::PagingSubmitted { work, .. } | E::PagingCompleted { work } => {
-            Whose::Work(*work)
-        }
-        _ => return None,
-    })
-}
-
-/// Events at a queue, a fence, a context or a synchronization object.
-fn names_work(event: &Event) -> Option<Whose> {
-    use Event as E;
-    Some(match event {
-        E::QueueDestroyed { queue }
-        | E::Submitted { queue, .. }
-        | E::QueueHeld { queue, .. }
-        | E::QueueReleased { queue }
-        | E::DoorbellConnected { queue, .. }
-        | E::DoorbellCreated { queue, .. }
-        | E::DoorbellDisconnected { queue, .. }
-        | E::FenceSignalExecuted { queue, .. }
-        | E::FenceWaitUnblocked { queue, .. }
-        | E::FenceLogOverrun { queue, .. }
-        | E::FenceLogEntryIgnored { queue, .. }
-        | E::FenceLogTimeReversed { queue, .. }
-        | E::SubmissionBegun { queue, .. }
-        | E::SubmissionLogOverrun { queue, .. }
-        | E::FenceWaitQueued { queue, .. }
-        | E::FenceSignalQueued { queue, .. }
-        | E::QueueFaulted { queue, .. }
-        | E::KernelFedFenceQueued { queue, packets: false, .. }
-        | E::KernelFedFenceDone { queue, packets: false, .. } => Whose::Of(Kind::Queue, *queue),
-        E::FenceDestroyed { fence }
-        | E::FenceSignaledFromCpu { fence, .. }
-        | E::MonitoredValueUpdated { fence, .. }
-        | E::GpuVaUpdated { fence, .. } => Whose::Of(Kind::Fence, *fence),
-        E::PacketContextDestroyed { context }
-        | E::PacketQueued { context, .. }
-        | E::PacketStarted { context, .. }
-        | E::PacketSplit { context, .. }
-        | E::PortionStarted { context, .. }
-        | E::PacketCompleted { context, .. }
-        | E::PacketPreempted { context, .. }
-        | E::SubmissionRejected { context, .. }
-        | E::DmaBufferCreated { context, .. }
-        | E::DmaBufferDestroyed { context }
-        | E::ContextPriority { context, packets: true, .. }
-        | E::KernelFedFenceQueued { queue: context, packets: true, .. }
-        | E::KernelFedFenceDone { queue: context, packets: true, .. } => Whose::Of(Kind::PacketContext, *context),
-        E::SyncObjectDestroyed { object } | E::SyncObjectSignaled { object, .. } | E::MutexAbandoned { object } => {
-            Whose::Of(Kind::SyncObject, *object)
-        }
-        _ => return None,
-    })
 }

@@ -49,6 +49,8 @@ pub struct Names {
     known: HashMap<(Space, u64), u64>,
     /// Where ranges of addresses begin: an address within one moves with it.
     addresses: BTreeMap<u64, u64>,
+    /// The first address that is another here.
+    moved: Option<(u64, u64)>,
     /// Of the operating system's handles, those that are events.
     events: HashSet<u64>,
 }
@@ -98,6 +100,11 @@ impl Names {
         self.known.get(&(space, number)).copied()
     }
 
+    /// An address of the recording that is another one here, and that one.
+    pub fn moved(&self) -> Option<(u64, u64)> {
+        self.moved
+    }
+
     /// The numbers of the recording in a call that are events and that no answer has told.
     pub fn unknown_events(&self, given: &Value) -> Vec<u64> {
         let mut found = Vec::new();
@@ -137,6 +144,9 @@ impl Names {
                 let (Some((space, kind, was)), Some((_, same, is))) = (named(was), named(is)) else { return };
                 if kind != same || was == 0 {
                     return;
+                }
+                if space == Space::Va && was != is {
+                    self.moved.get_or_insert((was, is));
                 }
                 match space {
                     Space::Va => self.addresses.insert(was, is),
@@ -212,6 +222,7 @@ mod tests {
         names.learn(&one("VirtualAddress", "va 0x10000"), &one("VirtualAddress", "va 0x90000"));
         names.learn(&one("VirtualAddress", "va 0x30000"), &one("VirtualAddress", "va 0x50000"));
         assert_eq!(mapped(&names, "va 0x10008"), "va 0x90008");
+        assert_eq!(names.moved(), Some((0x10000, 0x90000)));
         assert_eq!((mapped(&names, "va 0x30000"), mapped(&names, "va 0x8")), ("va 0x50000".into(), "va 0x8".into()));
         assert_eq!(mapped(&names, "va 0x0"), "va 0x0");
     }

@@ -7,10 +7,13 @@
 //! | has no place in the kernel's order | it has returned, or a part of the patience is over ([`GRACE`]): it may wait for a call of another thread |
 //!
 //! So a thread that has the machine for itself runs no further ahead of the others than it did when it was recorded.
+//!
+//! Before a call is made, the memory that its line has is put back (`memory`). A submission is made only where the recording has its commands, or
+//! where they are skipped (`skip`): what comes behind one without would be no finding about the kernel.
 
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -21,8 +24,11 @@ use kmt_calls::Call;
 use kmt_link::{CallOrder, Link, Routed};
 use wddm_types::NtStatus;
 
+use super::judgement::{Gap, commands_lack, is_same, without_time};
+use super::memory::{Desk, Misfit, Record};
 use super::names::Names;
 use super::recording::{RecordedCall, Recording};
+use super::skip::Skip;
 use crate::error::RunError;
 
 /// A call without a place in the kernel's order that has not returned for this part of the patience may wait for a call of another thread, which
@@ -34,9 +40,6 @@ const AHEAD_MAX: usize = 4096;
 const POLL: Duration = Duration::from_millis(1);
 /// The function by which a program looks at an event without waiting.
 const LOOK: &str = "OpenWddmWaitEvent";
-/// The functions that wait for a time at most, and its member: a wait that was not too long is none that ends early here.
-const TIMED: [&str; 2] = ["D3DKMTAcquireKeyedMutex", "D3DKMTAcquireKeyedMutex2"];
-const TIME: &str = "pTimeout";
 /// The functions that make and close what is a descriptor in the flavour of the Linux subsystem.
 const CREATE: &str = "OpenWddmCreateEvent";
 const CLOSE: &str = "OpenWddmCloseHandle";
@@ -61,6 +64,10 @@ pub enum Ended {
     Differs { call: usize, status: NtStatus, reason: Option<String> },
     /// This call does not return.
     Waits { call: usize },
+    /// At this call the content of memory is another one.
+    Content { call: usize, problem: String },
+    /// This call submits commands, which the recording does not have, for this reason.
+    NoCommands { call: usize, reason: String },
 }
 
 /// A call for a thread: its number, the function, its arguments, and whether it is made until an event is set.
@@ -91,23 +98,46 @@ thread_local! {
     static CALL: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Makes the calls until one has another status.
+/// Makes the calls until one has another status; `skips`: engines execute none of its commands.
 ///
 /// # Errors
-/// [`RunError::Kernel`] when a mapped argument is none: a fault of this program.
-pub fn play(recording: &Recording, link: Arc<dyn Link>, patience: Duration) -> Result<Outcome, RunError> {
+/// [`RunError::Kernel`] when a mapped argument is none: a fault of this program. [`RunError::File`] when a line has memory that does not fit the replay.
+pub fn play(
+    (recording, path): (&Recording, &Path),
+    link: Arc<dyn Link>,
+    patience: Duration,
+    skips: bool,
+) -> Result<Outcome, RunError> {
     let (tell, told) = channel();
     let tells = tell.clone();
-    let link = Routed::new(link, move |link: &(dyn Link + 'static), call: Call| {
+    let desk = Arc::new(Desk::default());
+    let (behind, asked, skip) = (Arc::clone(&link), Arc::clone(&desk), skips.then(|| Skip::at(Arc::clone(&link))));
+    let routed = Routed::new(link, move |link: &(dyn Link + 'static), call: Call| {
         let taken = || {
             // A player that has ended hears no more.
             let _ = CALL.get().map(|call| tells.send(News::Taken(call)));
         };
-        link.call_in_order(call, &taken).0
+        let (locks, makes) = (Desk::asks_for(&call), Skip::makes(&call));
+        let call = asked.outgoing(call);
+        let call = match &skip {
+            Some(skip) => skip.outgoing(call),
+            None => call,
+        };
+        let answer = link.call_in_order(call, &taken).0;
+        if let Ok(reply) = &answer {
+            asked.hear(locks, reply);
+            skip.iter().for_each(|skip| skip.hear(makes.as_ref(), reply));
+        }
+        answer
     });
     let mut player = Player {
         recording,
-        playback: Arc::new(Playback::over(Arc::new(link))),
+        path,
+        skips,
+        link: behind,
+        desk,
+        gap: None,
+        playback: Arc::new(Playback::over(Arc::new(routed))),
         names: Names::default(),
         threads: HashMap::new(),
         waiting: HashMap::new(),
@@ -122,6 +152,12 @@ pub fn play(recording: &Recording, link: Arc<dyn Link>, patience: Duration) -> R
 
 struct Player<'recording> {
     recording: &'recording Recording,
+    path: &'recording Path,
+    skips: bool,
+    /// The kernel, past the player's own route.
+    link: Arc<dyn Link>,
+    desk: Arc<Desk>,
+    gap: Option<Gap>,
     playback: Arc<Playback>,
     names: Names,
     threads: HashMap<&'recording str, Sender<Order>>,
@@ -144,8 +180,10 @@ impl<'recording> Player<'recording> {
             match left.iter().rev().take(self.ahead_max()).position(|nth| self.may_be_made(*nth)) {
                 Some(ahead) => {
                     let nth = left.remove(left.len() - 1 - ahead);
-                    self.make(nth, &recording.calls[nth])?;
-                    self.settle(nth)?;
+                    if self.has_memory(nth)? {
+                        self.make(nth, &recording.calls[nth])?;
+                        self.settle(nth)?;
+                    }
                 }
                 None => self.hear_any()?,
             }
@@ -203,6 +241,32 @@ impl<'recording> Player<'recording> {
 
     fn is_under_way(&self) -> bool {
         matches!(self.outcome.ended, Ended::Equal)
+    }
+
+    /// Puts back what the line of a call has of memory. False: the replay has ended, for the engines would read something else.
+    fn has_memory(&mut self, nth: usize) -> Result<bool, RunError> {
+        let call = &self.recording.calls[nth];
+        for record in &call.memory {
+            if let Record::LeftOut { bytes } = record {
+                self.gap.get_or_insert(Gap { line: call.line, bytes: *bytes });
+            }
+            match self.desk.put_back(&*self.link, &self.names, record, !self.skips) {
+                Ok(()) => {}
+                Err(Misfit::Content(problem)) => self.outcome.ended = Ended::Content { call: nth, problem },
+                Err(Misfit::Record(problem)) => {
+                    return Err(RunError::File {
+                        role: "recording".to_owned(),
+                        path: self.path.to_path_buf(),
+                        problem: format!("line {}: {}: {problem}", call.line, call.function),
+                        remedy: "replay it at the adapters that it was recorded at, or record it anew".to_owned(),
+                    });
+                }
+            }
+        }
+        if let Some(reason) = commands_lack(self.recording, call, self.skips, (self.gap, self.names.moved())) {
+            self.outcome.ended = Ended::NoCommands { call: nth, reason };
+        }
+        Ok(self.is_under_way())
     }
 
     fn make(&mut self, nth: usize, call: &'recording RecordedCall) -> Result<(), RunError> {
@@ -286,30 +350,6 @@ impl<'recording> Player<'recording> {
     }
 }
 
-/// Whether a status is the recorded one. A call that promises a value of a fence succeeds either way: whether the value had been reached when
-/// the call returned is a matter of time.
-// spec: memory §5.2
-fn is_same(recorded: NtStatus, now: NtStatus) -> bool {
-    let promises = |status| matches!(status, NtStatus::SUCCESS | NtStatus::PENDING);
-    recorded == now || promises(recorded) && promises(now)
-}
-
-/// The arguments of a call that was recorded as a wait that did not take too long: on a slower machine it would, so it has no time here.
-fn without_time(call: &RecordedCall, given: Value) -> Value {
-    match given {
-        Value::Members(members)
-            if TIMED.contains(&call.function) && call.status.is_success() && call.status != NtStatus::TIMEOUT =>
-        {
-            let timeless = |(name, value): (Cow<'static, str>, Value)| match &*name {
-                TIME => (name, Value::Null),
-                _ => (name, value),
-            };
-            Value::Members(members.into_iter().map(timeless).collect())
-        }
-        given => given,
-    }
-}
-
 /// Arguments that the recording's check has found good, and that are none.
 fn unplayable(call: &RecordedCall, error: &PlayError) -> RunError {
     RunError::Kernel {
@@ -333,20 +373,5 @@ fn carry_out(playback: &Playback, ordered: &Receiver<Order>, tell: &Sender<News>
         }
         // A player that has ended hears no more.
         let _ = tell.send(News::Returned(order.call, answer));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_promise_that_is_kept_at_once_is_the_recorded_promise() {
-        let [success, pending, refused] = [NtStatus::SUCCESS, NtStatus::PENDING, NtStatus::INVALID_PARAMETER];
-        assert!(is_same(success, pending) && is_same(pending, success) && is_same(refused, refused));
-        for succeeded in [success, pending] {
-            assert!(!is_same(succeeded, refused) && !is_same(refused, succeeded));
-        }
-        assert!(!is_same(NtStatus::TIMEOUT, success), "a wait that ended is another outcome");
     }
 }

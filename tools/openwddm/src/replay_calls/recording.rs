@@ -8,6 +8,7 @@ use d3dkmt_c::{FLAVOUR, PlayError, Playback, TRACE_VERSION, Value, from_wsl};
 use kmt_link::CallOrder;
 use wddm_types::NtStatus;
 
+use super::memory::{self, Record};
 use super::order;
 use crate::error::RunError;
 
@@ -23,6 +24,8 @@ pub struct Recording {
     pub environment: BTreeMap<String, String>,
     /// Its events and NT handles are descriptors: the program makes and closes them without a call.
     pub has_descriptors: bool,
+    /// Its lines have what engines read.
+    pub has_memory: bool,
     /// In the order in which their kernel took them; without that, in the order in which they returned.
     pub calls: Vec<RecordedCall>,
 }
@@ -43,6 +46,8 @@ pub struct RecordedCall {
     pub status: NtStatus,
     /// What the line does not have of the call.
     pub lacks: Option<String>,
+    /// What engines read in memory, and the program wrote there since the last such line.
+    pub memory: Vec<Record>,
 }
 
 impl Recording {
@@ -75,7 +80,9 @@ impl Recording {
     fn read(text: &str) -> Result<Recording, (usize, String)> {
         let mut lines = text.split_inclusive('\n').enumerate().map(|(nth, line)| (nth + 1, line));
         let (_, head) = lines.next().ok_or((1, "it is empty".to_owned()))?;
-        let (environment, flavour) = head_of(&json(head).map_err(|why| (1, why))?).map_err(|why| (1, why))?;
+        let head = json(head).map_err(|why| (1, why))?;
+        let (environment, flavour) = head_of(&head).map_err(|why| (1, why))?;
+        let has_memory = head.member("memory_bytes_max").is_some();
         let (has_descriptors, is_other) = (flavour == WSL, flavour != FLAVOUR);
         let call = |(line, text): (usize, &str)| {
             let parsed = json(text).and_then(|value| match value.member("fidelity") {
@@ -87,12 +94,12 @@ impl Recording {
         };
         let mut calls = lines.filter_map(call).collect::<Result<_, _>>()?;
         order::by_kernel(&mut calls);
-        Ok(Recording { environment, has_descriptors, calls })
+        Ok(Recording { environment, has_descriptors, has_memory, calls })
     }
 }
 
 /// The JSON of a line.
-fn json(line: &str) -> Result<Value, String> {
+pub(super) fn json(line: &str) -> Result<Value, String> {
     let parsed: Result<serde_json::Value, _> = serde_json::from_str(line);
     match parsed {
         Ok(value) => Ok(decoded(value)),
@@ -179,6 +186,7 @@ impl RecordedCall {
             given,
             status,
             lacks: (!lacks.is_empty()).then(|| lacks.join("; ")),
+            memory: memory::records(value)?,
         })
     }
 }

@@ -85,8 +85,7 @@ pub(super) fn summary(
 fn policy(policy: Policy, eviction: Eviction) -> &'static str {
     match (policy, eviction) {
         (Policy::Kept, _) => "kept",
-        (_, Eviction::Lru) => "lru",
-        (_, Eviction::Planner) => "planner",
+        (_, eviction) => eviction.name(),
     }
 }
 

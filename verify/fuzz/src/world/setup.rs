@@ -90,8 +90,8 @@ pub fn config(seed: u64) -> HostConfig {
         (config.vram_bytes, config.system_bytes) = (64 * MIB, 128 * MIB);
     }
     config.memory_policy.write_back_ahead = random.chance(30);
-    if Random::new(!seed.rotate_left(21)).chance(30) {
-        config.memory_policy.eviction = Eviction::Planner;
+    config.memory_policy.eviction = sim::eviction(seed);
+    if config.memory_policy.eviction == Eviction::Planner {
         config.memory_policy.read_in_place = Random::new(!seed.rotate_left(33)).chance(50);
     }
     // Work of the processes takes microseconds; bytes that a hostile one submits as commands may say that they take years.

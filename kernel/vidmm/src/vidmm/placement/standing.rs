@@ -3,6 +3,7 @@
 
 use crate::allocation::{Allocation, Placement};
 use crate::budget::ProcessPriority;
+use crate::policy::Eviction;
 use crate::rank::{DOOMED_TIER, Rank, VictimEntry, lazy_tier, suspended_tier};
 use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
@@ -43,7 +44,10 @@ impl<F: Copy + Eq> VidMm<F> {
         } else if let Some(offer) = allocation.offer() {
             Some(Rank { tier: offer.tier(), priority: 0, time: offer.time })
         } else if allocation.count == 0 {
-            let time_of = |since| self.foreseen.time_of(*segment, id, since);
+            let time_of = |since| match self.policy.eviction {
+                Eviction::Lru => since,
+                Eviction::Planner => self.foreseen.time_of(*segment, id, since),
+            };
             allocation.lazy_since.map(|since| Rank { tier: lazy_tier(band), priority, time: time_of(since) })
         } else {
             let ticks = allocation.holders.iter().map(|device| self.devices[*device].suspended_at());

@@ -356,7 +356,7 @@ proptest! {
         large in any::<bool>(),
         tables in prop::sample::select(&[Tables::Roomy, Tables::Tight, Tables::Apart, Tables::Dual][..]),
         reach in 0..3u8,
-        eviction in prop::sample::select(&[Eviction::Lru, Eviction::Planner][..]),
+        eviction in prop::sample::select(Eviction::ALL),
         steps in prop::collection::vec(step(), 1..120),
     ) {
         let mut flags = if large { SegmentFlags::USE_64KB_PAGES } else { SegmentFlags::empty() };

@@ -59,7 +59,11 @@ impl Model {
         } else if allocation.count == 0 {
             let since = allocation.lazy_since.expect("it left its last list some time");
             let priority = if allocation.aside.is_some() { u32::MAX } else { allocation.info.priority };
-            (4 + 2 * band, priority, self.mm.foreseen.time_of(*segment, id, since))
+            let time = match self.mm.policy.eviction {
+                Eviction::Lru => since,
+                Eviction::Planner => self.mm.foreseen.time_of(*segment, id, since),
+            };
+            (4 + 2 * band, priority, time)
         } else {
             let first = suspended?.into_iter().min().expect("a device lists it");
             (5 + 2 * band, allocation.info.priority, u64::MAX - first)
@@ -82,7 +86,7 @@ impl Model {
         }
         let contiguous = wanted.iter().any(|id| self.mm.allocations[*id].contiguous());
         // The planner's account may have another one of the same tier go.
-        if !contiguous && work.suspends.is_empty() && self.mm.policy.eviction == Eviction::Lru {
+        if !contiguous && work.suspends.is_empty() && self.mm.policy.eviction != Eviction::Planner {
             let segments: BTreeSet<SegmentId> = losers.iter().map(|(segment, _)| *segment).collect();
             for segment in segments {
                 let first = order.iter().filter(|(s, _, id)| *s == segment && !wanted.contains(id)).map(|v| v.2);

@@ -1,5 +1,5 @@
 //! A kernel-mode driver of one's own: the software GPU's with functions written anew. This one has room for a few allocations only, and counts
-//! what the kernel asks it. `cargo run -p openwddm --example own_miniport`
+//! what the kernel asks it. `cargo run` in its folder starts it.
 //!
 //! `Filter` has one function for each of the driver contract (`ddi::Miniport` and its facets); each passes the call on until it is written
 //! anew. A driver for hardware that is no software GPU implements `ddi::Miniport` itself; `kmd/softgpu_kmd` is the example of that.
