@@ -56,11 +56,12 @@ impl Adapter {
         match made {
             Ok(work) => {
                 let paging_fence_value = match locked {
-                    Some(locked) => self.held_up_value(cx, paging_queue, locked, work),
-                    None if self.vidmm.withholds(owner) => {
+                    // The turn that follows the unlock brings nothing that the device withholds.
+                    _ if self.vidmm.withholds(owner) => {
                         self.queue_any(cx, process, work);
                         self.withheld_value(paging_queue)
                     }
+                    Some(locked) => self.held_up_value(cx, paging_queue, locked, work),
                     None => self.paging_value_of(cx, process, paging_queue, work),
                 };
                 let place = |locked| allocations.iter().position(|id| *id == locked);

@@ -149,12 +149,19 @@ impl Holder {
 
     /// A surface of so many bytes at most, made resident.
     fn plan_surface(&mut self, bytes_max: u64, notify: bool) -> usize {
+        let slot = self.plan_new(bytes_max, notify);
+        self.caller.plan([Deed::Resident { slots: vec![slot] }]);
+        slot
+    }
+
+    /// A surface of so many bytes at most, on no list.
+    fn plan_new(&mut self, bytes_max: u64, notify: bool) -> usize {
         let slot = self.slot();
         let kind = *self.random.pick(&[Kind::Local, Kind::LocalThenSystem, Kind::System]);
         let bytes = 4096 * (1 + self.random.below(bytes_max / 4096));
         let physical = notify || self.caller.ground().first_generation || self.random.chance(20);
         let wish = Wish { kind, bytes, visible: self.random.chance(50), physical, notify };
-        self.caller.plan([Deed::Create { slot, wish }, Deed::Map { slot }, Deed::Resident { slots: vec![slot] }]);
+        self.caller.plan([Deed::Create { slot, wish }, Deed::Map { slot }]);
         slot
     }
 
@@ -223,8 +230,15 @@ impl Holder {
         self.plan_end(slot);
     }
 
-    /// The CPU keeps a lock of what leaves.
+    /// The CPU keeps a lock of what leaves, or for a while one of what comes.
     fn plan_lock(&mut self) {
+        if self.random.chance(40) {
+            let (lane, bytes) = (self.lane(), self.vram_bytes / 2);
+            let slot = self.plan_new(bytes, false);
+            self.caller.plan([Deed::Lock { slot }, Deed::Resident { slots: vec![slot] }, Deed::Unlock { slot }]);
+            self.caller.plan([Deed::AwaitPaging]);
+            return self.plan_write(lane, slot);
+        }
         let slot = self.plan_surface(self.vram_bytes / 8, false);
         self.caller.plan([Deed::Lock { slot }]);
         if self.random.chance(40) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use d3dkmt::{DestroyFlags, Device, EvictFlags, Fence, OfferFlags, Residency};
+use d3dkmt::{DestroyFlags, Device, EvictFlags, Fence, OfferFlags, Residency, ResidencyStatus};
 use ddi::PowerState;
 use dxgk_host::Host;
 use kmt_calls::{Call, GpuVaCall, GpuVaProtection};
@@ -10,7 +10,7 @@ use kmt_link::Link;
 use softgpu_umd::{Stage, Surface, SurfaceKind};
 use wddm_types::GpuVa;
 
-use crate::bystanders::{BOUND_NS, Player, QUEUES, USED, host_of, player};
+use crate::bystanders::{self, BOUND_NS, Player, QUEUES, USED, host_of, player};
 use crate::timeouts::drain;
 use stack::world::MIB;
 
@@ -134,6 +134,49 @@ fn a_device_withholds_what_it_has_made_resident_in_place_of_what_its_waiting_wor
         holder.goes_on(Some((&next, comes)));
     }
     assert!(withheld >= 3, "adapters with memory of their own: {withheld}");
+}
+
+/// A device that withholds content makes more resident, which a lock keeps out for a while: the value comes with the content, not with the
+/// turn before it.
+#[test]
+fn content_that_a_lock_keeps_out_comes_behind_what_its_device_withholds() {
+    // spec: memory §4.9, memory §8.6, memory §10.1 row 23
+    let mut held = 0;
+    for (profile, stage) in queues() {
+        eprintln!("{profile}, {stage:?}");
+        let (host, _) = host_of(profile);
+        let Holder { mut player, go, used, last, .. } = Holder::of(&host, stage);
+        let surface = |bytes| player.gpu.create_surface(SurfaceKind::Local, bytes).expect("a surface");
+        let [next, late] = [3 * MIB, 2 * MIB].map(surface);
+        player.evict(&used, EvictFlags::empty());
+        let comes = player.make_resident(&next);
+        let mut other = bystanders::player(&host, stage);
+        goes_on_within_bound(&host, &mut other, |other| other.pinned(SurfaceKind::Local, MIB));
+        if let Residency::Pending { paging_fence_value } = comes {
+            let paging = player.gpu.paging().fence();
+            player.lane.wait_on_gpu(&player.gpu, None, paging, paging_fence_value).expect("a wait");
+        }
+        player.lane.fill(&next, 0, 4096, 9);
+        player.submit();
+        player.evict(&next, EvictFlags::empty());
+        let lock = late.lock().expect("it is not resident");
+        let comes = player.make_resident(&late);
+        drop(lock);
+        player.gpu.device().signal(&go, 1).expect("the work goes on");
+        if let Residency::Pending { paging_fence_value } = comes {
+            let paging = player.gpu.paging().fence();
+            player.gpu.device().wait(&[(paging, paging_fence_value)]).expect("it has its turn");
+            let there = late.allocation().residency().expect("it is there");
+            assert_ne!(there, ResidencyStatus::NotResident, "the value says that the content is there");
+            held += 1;
+        }
+        player.lane.wait(&player.gpu, last).expect("it has its turn");
+        player.lane.fill(&late, 0, 4096, 9);
+        player.completes();
+        drain(&host);
+        host.check_invariants().expect("nothing is left of it");
+    }
+    assert!(held >= 3, "adapters with memory of their own: {held}");
 }
 
 /// A call waits until the ring has got past what is queued, and queues nothing.
