@@ -152,7 +152,7 @@ fn content_that_a_lock_keeps_out_comes_behind_what_its_device_withholds() {
         let comes = player.make_resident(&next);
         let mut other = bystanders::player(&host, stage);
         goes_on_within_bound(&host, &mut other, |other| other.pinned(SurfaceKind::Local, MIB));
-        if let Residency::Pending { paging_fence_value } = comes {
+        if let Residency::Pending { paging_fence_value, .. } = comes {
             let paging = player.gpu.paging().fence();
             player.lane.wait_on_gpu(&player.gpu, None, paging, paging_fence_value).expect("a wait");
         }
@@ -163,7 +163,7 @@ fn content_that_a_lock_keeps_out_comes_behind_what_its_device_withholds() {
         let comes = player.make_resident(&late);
         drop(lock);
         player.gpu.device().signal(&go, 1).expect("the work goes on");
-        if let Residency::Pending { paging_fence_value } = comes {
+        if let Residency::Pending { paging_fence_value, .. } = comes {
             let paging = player.gpu.paging().fence();
             player.gpu.device().wait(&[(paging, paging_fence_value)]).expect("it has its turn");
             let there = late.allocation().residency().expect("it is there");
