@@ -50,7 +50,7 @@ impl Adapter {
             made = self.vidmm.make_resident_held(owner, &allocations, how);
         }
         debug_assert!(
-            locked.is_none() || made.is_err() || self.vidmm.is_suspended(owner),
+            locked.is_none() || made.is_err() || self.vidmm.is_suspended(owner) || self.vidmm.withholds(owner),
             "a device that runs waits for no unlock: {locked:?} of {device:?}"
         );
         match made {
