@@ -165,10 +165,9 @@ pub(crate) struct Allocation<F> {
     pub displayed: Seldom<Displayed>,
     /// Serial of the last work that touched its content or backing store.
     pub last_work: u64,
-    /// Serial of the last work of a MakeResident that brings content of it, or that stood before one of a suspended device.
-    pub comes_with: u64,
-    /// Serial of the first of these works: the ring was past none of them when the next one came.
-    pub came_first_with: u64,
+    /// The serials of the works, not done when the last of them was queued, with which MakeResidents bring the content; rising. Each coming has
+    /// its own uses behind it.
+    pub comings: Vec<u64>,
     /// What the planner was told of it.
     pub told: Seldom<Told>,
 }
@@ -225,8 +224,7 @@ impl<F> Allocation<F> {
             special: None,
             displayed: Seldom::default(),
             last_work: 0,
-            comes_with: 0,
-            came_first_with: 0,
+            comings: Vec::new(),
             told: Seldom::default(),
         }
     }
@@ -238,10 +236,10 @@ impl<F> Allocation<F> {
 
     /// A MakeResident brings content with this work; the ring is past `completed`.
     pub fn comes(&mut self, serial: u64, completed: u64) {
-        if self.came_first_with <= completed {
-            self.came_first_with = serial;
+        self.comings.retain(|coming| *coming > completed);
+        if self.comings.last().is_none_or(|last| *last < serial) {
+            self.comings.push(serial);
         }
-        self.comes_with = serial;
     }
 
     /// The offer that waits for its device's turn.

@@ -97,9 +97,9 @@ impl<F: Copy + Eq> VidMm<F> {
                 continue;
             }
             let uses = uses.entry(id).or_insert(Uses { early: Vec::new(), late: BTreeMap::new() });
-            let late = self.is_coming(id) && serial > known.came_first_with;
-            let comes_with = if serial > known.comes_with { known.comes_with } else { known.came_first_with };
-            merge_points(if late { uses.late.entry(comes_with).or_default() } else { &mut uses.early }, &points);
+            // The content that this use found came with the last work before.
+            let came = self.comings(id).rfind(|coming| *coming < serial);
+            merge_points(came.map_or(&mut uses.early, |coming| uses.late.entry(coming).or_default()), &points);
         }
         uses
     }
@@ -111,10 +111,17 @@ impl<F: Copy + Eq> VidMm<F> {
         lies.map(|(id, known)| (id, &known.last_use))
     }
 
+    /// The serials of the works, not done, with which MakeResidents bring content; none where it may come no later.
+    fn comings(&self, id: AllocationId) -> impl DoubleEndedIterator<Item = u64> + '_ {
+        let known = &self.allocations[id];
+        let may_come_later = known.pins == 0 && !known.is_offered();
+        let pending = known.comings.iter().copied();
+        pending.filter(move |coming| may_come_later && *coming > self.works.completed())
+    }
+
     /// Whether a MakeResident brings content with a work that is not done, and may bring it later.
     fn is_coming(&self, id: AllocationId) -> bool {
-        let known = &self.allocations[id];
-        known.comes_with > self.works.completed() && known.pins == 0 && !known.is_offered()
+        self.comings(id).next().is_some()
     }
 
     /// What a device is to withhold of its list so that the rest of it fits with content that its queued work uses, if it is alone, and whether

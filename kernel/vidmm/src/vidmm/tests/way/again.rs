@@ -63,3 +63,27 @@ fn content_that_needs_no_work_is_not_withheld() {
     assert_eq!((mm.withheld_place(device, now).is_some(), mm.withheld_place(device, there)), (true, None));
     mm.check_invariants(&[]).expect("all rules hold");
 }
+
+/// Content that comes more often than twice before the ring has begun the first of the works: each coming has its own uses behind it, and the
+/// other content comes between.
+#[test]
+fn each_of_many_comings_has_its_own_place() {
+    // spec: memory §4.9, memory §8.6
+    let (mut mm, [(_, device)]) = with_processes::<1>(64);
+    let [x, y] = [40; 2].map(|pages| create(&mut mm, device, pages, &[VRAM]));
+    let came = mm.make_resident(device, &[x]).expect("room").expect("it comes");
+    mm.completed(came.serial);
+    mm.evict(device, &[x], NOW, &[point(2, 1)]).expect("counted");
+    let turns = [(1, x), (2, y), (3, x), (4, y), (5, x), (6, y)];
+    let works = turns[1..].iter().map(|&(value, id)| {
+        let work = mm.make_resident(device, &[id]).expect("room").expect("it comes");
+        mm.evict(device, &[id], NOW, &[point(2, value)]).expect("counted");
+        work
+    });
+    let works: Vec<_> = works.collect();
+    let uses: Vec<_> = works.iter().flat_map(uses_of).collect();
+    assert!(mm.give_way(device, of(2), &uses), "40 pages of 64 in each turn");
+    mm.check_invariants(&[]).expect("all rules hold");
+    takes_turns(&mut mm, device, &turns);
+    assert!(!mm.withholds(device));
+}
