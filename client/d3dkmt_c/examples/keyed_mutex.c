@@ -87,11 +87,12 @@ static void times(void) {
     D3DKMT_HANDLE mutex = create.hKeyedMutex;
     uint64_t fence_value;
     /* Only a wait that took one time for another lasts two minutes. Not at all; 30 ms from now; a time of the year 1970, which has come; one that is 30 ms away. */
-    LARGE_INTEGER since_1601 = ((LARGE_INTEGER)time(NULL) + 11644473600) * 10000000;
-    struct { LARGE_INTEGER timeout; double least; } cases[] = {{0, 0}, {-300000, 0.03}, {116444736000000000, 0}, {since_1601 - 1, 0}};
+    LONGLONG since_1601 = ((LONGLONG)time(NULL) + 11644473600) * 10000000;
+    struct { LONGLONG timeout; double least; } cases[] = {{0, 0}, {-300000, 0.03}, {116444736000000000, 0}, {since_1601 - 1, 0}};
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         double began = seconds();
-        EXPECT(STATUS_TIMEOUT, acquire_within(mutex, 2, &cases[index].timeout, &fence_value));
+        LARGE_INTEGER timeout = {.QuadPart = cases[index].timeout};
+        EXPECT(STATUS_TIMEOUT, acquire_within(mutex, 2, &timeout, &fence_value));
         CHECK(fence_value == 0);
         CHECK(seconds() - began >= cases[index].least && seconds() - began < 120);
     }
@@ -201,7 +202,7 @@ static void two_processes(char* program) {
     pid_t child = 0;
     CHECK(posix_spawn(&child, "/proc/self/exe", NULL, NULL, words, environ) == 0);
     uint64_t fence_value;
-    LARGE_INTEGER a_minute = -600000000;
+    LARGE_INTEGER a_minute = {.QuadPart = -600000000};
     for (uint64_t turn = 0; turn < ROUNDS; turn += 2) {
         OK(acquire_within(create.hKeyedMutex, turn, &a_minute, &fence_value));
         CHECK(fence_value == turn);

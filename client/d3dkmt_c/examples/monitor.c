@@ -49,7 +49,7 @@ static D3DKMT_QUERYSTATISTICS_RESULT figures(LUID luid, D3DKMT_QUERYSTATISTICS_T
 
 /* The figures of one process; false: it has gone meanwhile. */
 static int look_at(LUID luid, const LOOK* all, PROCESS* process) {
-    OPENWDDM_OPENPROCESS open = {.ProcessId = process->id, .DesiredAccess = 0x400};
+    OPENWDDM_OPENPROCESS open = {.ProcessId = process->id, .DesiredAccess = PROCESS_QUERY_INFORMATION};
     if (!NT_SUCCESS(OpenWddmOpenProcess(&open))) {
         return 0;
     }
@@ -66,7 +66,7 @@ static int look_at(LUID luid, const LOOK* all, PROCESS* process) {
     }
     for (UINT node = 0; there && node < all->nodes; node++) {
         there = NT_SUCCESS(ask(luid, open.hProcess, D3DKMT_QUERYSTATISTICS_PROCESS_NODE, node, &result));
-        process->running[node] = result.ProcessNodeInformation.RunningTime;
+        process->running[node] = result.ProcessNodeInformation.RunningTime.QuadPart;
     }
     OPENWDDM_CLOSEHANDLE close = {.hObject = open.hProcess};
     OK(OpenWddmCloseHandle(&close));
@@ -107,7 +107,7 @@ static int look_once(LUID luid, D3DKMT_HANDLE adapter, LOOK* look) {
     look->nodes = all.NodeCount;
     for (UINT node = 0; node < look->nodes; node++) {
         look->running[node] =
-            figures(luid, D3DKMT_QUERYSTATISTICS_NODE, node).NodeInformation.GlobalInformation.RunningTime;
+            figures(luid, D3DKMT_QUERYSTATISTICS_NODE, node).NodeInformation.GlobalInformation.RunningTime.QuadPart;
     }
     for (UINT at = 0; at < look->segments; at++) {
         look->segment[at] = figures(luid, D3DKMT_QUERYSTATISTICS_SEGMENT, at).SegmentInformation;

@@ -82,15 +82,15 @@ int main(void) {
     CHECK(all.Flags.NumberOfMemoryGroups == 2 && all.Flags.SupportsDemotion);
 
     /* The same process by NULL and by a handle. */
-    OPENWDDM_OPENPROCESS open = {.ProcessId = id, .DesiredAccess = 0x400};
+    OPENWDDM_OPENPROCESS open = {.ProcessId = id, .DesiredAccess = PROCESS_QUERY_INFORMATION};
     OK(OpenWddmOpenProcess(&open));
     D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION mine =
         query(luid, NULL, D3DKMT_QUERYSTATISTICS_PROCESS_NODE, 0).ProcessNodeInformation;
     D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION named =
         query(luid, open.hProcess, D3DKMT_QUERYSTATISTICS_PROCESS_NODE, 0).ProcessNodeInformation;
     D3DKMT_QUERYSTATISTICS_NODE_INFORMATION node = query(luid, NULL, D3DKMT_QUERYSTATISTICS_NODE, 0).NodeInformation;
-    CHECK(mine.RunningTime > 0 && mine.RunningTime == named.RunningTime);
-    CHECK(node.GlobalInformation.RunningTime >= mine.RunningTime);
+    CHECK(mine.RunningTime.QuadPart > 0 && mine.RunningTime.QuadPart == named.RunningTime.QuadPart);
+    CHECK(node.GlobalInformation.RunningTime.QuadPart >= mine.RunningTime.QuadPart);
     CHECK(mine.PacketStatistics.DmaPacket[D3DKMT_ClientRenderBuffer].PacketSubmited == 1);
     /* The engine says that it is done before the kernel counts it. */
     CHECK(mine.PacketStatistics.DmaPacket[D3DKMT_ClientRenderBuffer].PacketCompleted <= 1);
@@ -134,7 +134,7 @@ int main(void) {
     wrong = (D3DKMT_QUERYSTATISTICS){.AdapterLuid = {.LowPart = luid.LowPart + 100}};
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryStatistics(&wrong));
     /* A process sets its own figures. */
-    OPENWDDM_OPENPROCESS own = {.ProcessId = id, .DesiredAccess = 0x600};
+    OPENWDDM_OPENPROCESS own = {.ProcessId = id, .DesiredAccess = PROCESS_QUERY_INFORMATION | PROCESS_SET_INFORMATION};
     OK(OpenWddmOpenProcess(&own));
     D3DKMT_CHANGEVIDEOMEMORYRESERVATION reserve = {.hProcess = open.hProcess, .hAdapter = adapter, .Reservation = BYTES};
     EXPECT(STATUS_ACCESS_DENIED, D3DKMTChangeVideoMemoryReservation(&reserve));
@@ -144,7 +144,7 @@ int main(void) {
     EXPECT(STATUS_ACCESS_DENIED, OpenWddmOpenProcess(&own));
     OPENWDDM_CLOSEHANDLE close_own = {.hObject = own.hProcess};
     OK(OpenWddmCloseHandle(&close_own));
-    open = (OPENWDDM_OPENPROCESS){.ProcessId = 4711, .DesiredAccess = 0x400, .hProcess = open.hProcess};
+    open = (OPENWDDM_OPENPROCESS){.ProcessId = 4711, .DesiredAccess = PROCESS_QUERY_INFORMATION, .hProcess = open.hProcess};
     EXPECT(STATUS_INVALID_PARAMETER, OpenWddmOpenProcess(&open));
     D3DKMT_QUERYCLOCKCALIBRATION calibration = {.hAdapter = adapter, .NodeOrdinal = all.NodeCount};
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryClockCalibration(&calibration));
@@ -154,6 +154,6 @@ int main(void) {
     OK(OpenWddmCloseHandle(&close));
 
     printf("process %" PRIu32 ": node 0 ran %" PRId64 " us for it, %" PRIu64 " MiB are committed\n", id,
-           mine.RunningTime / 10, of_mine >> 20);
+           mine.RunningTime.QuadPart / 10, of_mine >> 20);
     return 0;
 }

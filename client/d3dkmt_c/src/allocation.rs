@@ -184,10 +184,10 @@ fn described(
         return Ok((caller.bytes(data, arguments.PrivateDriverDataSize)?, 0));
     }
     let standard = caller.array(arguments.Anonymous1.pStandardAllocation().cast_const(), 1)?[0];
-    if standard.Type != D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP || standard.Flags != 0 {
+    if standard.Type != D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP || standard.Flags.Value != 0 {
         return Err(invalid(format!(
             "Type of the standard allocation is {} and Flags are {:#x}; give {D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP} and 0",
-            standard.Type, standard.Flags
+            standard.Type, standard.Flags.Value
         )));
     }
     // Its own size, where programs say how long what stands there is.

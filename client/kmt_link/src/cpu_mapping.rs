@@ -44,8 +44,11 @@ pub enum NoAddresses {
     /// A host whose memory is no file: a process has its bytes through the gate.
     #[error("this host keeps the kernel's memory in no file, so it cannot be mapped")]
     NoFiles,
-    /// The host has the CPU's caches in software (an adapter without I/O coherency), and what they hold lies in no file.
-    #[error("the adapter is not I/O-coherent: its CPU caches are simulated, and lie in no file that could be mapped")]
+    /// The host has the CPU's caches in software (an adapter without I/O coherency, or one whose caches are played), and what they hold lies
+    /// in no file.
+    #[error(
+        "the host simulates the CPU's caches of this adapter, and what they hold lies in no file that could be mapped"
+    )]
     SoftwareCaches,
     /// A layout with rows smaller than pages, of which only the device knows where they lie.
     #[error("its layout has rows smaller than a page, which cannot be mapped")]

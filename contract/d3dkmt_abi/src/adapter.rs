@@ -162,9 +162,27 @@ layout! {
     }
 
     // spec: sync §4.3
+    number D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY { INT;
+        D3DKMDT_GRAPHICS_PREEMPTION_NONE = 0: "graphics work is not preempted",
+        D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY = 100: "graphics work stops between DMA buffers",
+        D3DKMDT_GRAPHICS_PREEMPTION_PRIMITIVE_BOUNDARY = 200: "graphics work stops between draws",
+        D3DKMDT_GRAPHICS_PREEMPTION_TRIANGLE_BOUNDARY = 300: "graphics work stops between triangles",
+        D3DKMDT_GRAPHICS_PREEMPTION_PIXEL_BOUNDARY = 400: "graphics work stops between pixels",
+        D3DKMDT_GRAPHICS_PREEMPTION_SHADER_BOUNDARY = 500: "graphics work stops within a shader",
+    }
+
+    number D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY { INT;
+        D3DKMDT_COMPUTE_PREEMPTION_NONE = 0: "compute work is not preempted",
+        D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY = 100: "compute work stops between DMA buffers",
+        D3DKMDT_COMPUTE_PREEMPTION_DISPATCH_BOUNDARY = 200: "compute work stops between dispatches",
+        D3DKMDT_COMPUTE_PREEMPTION_THREAD_GROUP_BOUNDARY = 300: "compute work stops between thread groups",
+        D3DKMDT_COMPUTE_PREEMPTION_THREAD_BOUNDARY = 400: "compute work stops between threads",
+        D3DKMDT_COMPUTE_PREEMPTION_SHADER_BOUNDARY = 500: "compute work stops within a shader",
+    }
+
     structure D3DKMDT_PREEMPTION_CAPS { 8;
-        0 GraphicsPreemptionGranularity: INT = "out: how finely graphics work can be preempted, a D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY",
-        4 ComputePreemptionGranularity: INT = "out: how finely compute work can be preempted, a D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY",
+        0 GraphicsPreemptionGranularity: D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY = "out: how finely graphics work can be preempted",
+        4 ComputePreemptionGranularity: D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY = "out: how finely compute work can be preempted",
     }
 
     flags D3DKMT_WDDM_1_2_CAPS_FLAGS { UINT;
@@ -274,13 +292,19 @@ layout! {
 
     number D3DKMT_DRIVERVERSION { INT;
         KMT_DRIVERVERSION_WDDM_1_0 = 1000: "the driver follows WDDM 1.0",
+        KMT_DRIVERVERSION_WDDM_1_1_PRERELEASE = 1102: "the driver follows WDDM 1.1 as it was before its release",
         KMT_DRIVERVERSION_WDDM_1_1 = 1105: "the driver follows WDDM 1.1",
         KMT_DRIVERVERSION_WDDM_1_2 = 1200: "the driver follows WDDM 1.2",
         KMT_DRIVERVERSION_WDDM_1_3 = 1300: "the driver follows WDDM 1.3",
         KMT_DRIVERVERSION_WDDM_2_0 = 2000: "the driver follows WDDM 2.0",
         KMT_DRIVERVERSION_WDDM_2_1 = 2100: "the driver follows WDDM 2.1",
         KMT_DRIVERVERSION_WDDM_2_2 = 2200: "the driver follows WDDM 2.2",
+        KMT_DRIVERVERSION_WDDM_2_3 = 2300: "the driver follows WDDM 2.3",
+        KMT_DRIVERVERSION_WDDM_2_4 = 2400: "the driver follows WDDM 2.4",
+        KMT_DRIVERVERSION_WDDM_2_5 = 2500: "the driver follows WDDM 2.5",
         KMT_DRIVERVERSION_WDDM_2_6 = 2600: "the driver follows WDDM 2.6",
+        KMT_DRIVERVERSION_WDDM_2_7 = 2700: "the driver follows WDDM 2.7",
+        KMT_DRIVERVERSION_WDDM_2_8 = 2800: "the driver follows WDDM 2.8",
         KMT_DRIVERVERSION_WDDM_2_9 = 2900: "the driver follows WDDM 2.9",
         KMT_DRIVERVERSION_WDDM_3_0 = 3000: "the driver follows WDDM 3.0",
         KMT_DRIVERVERSION_WDDM_3_1 = 3100: "the driver follows WDDM 3.1",

@@ -78,10 +78,14 @@ layout! {
         D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE = 2: "refused: the store behind another allocation",
     }
 
+    flags D3DKMT_CREATESTANDARDALLOCATIONFLAGS { UINT;
+        0 32 Reserved = "flag: refused: no flag has a meaning yet",
+    }
+
     structure D3DKMT_CREATESTANDARDALLOCATION { 24;
         0 Type: D3DKMT_STANDARDALLOCATIONTYPE = "in: D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP",
         8 ExistingHeapData: D3DKMT_STANDARDALLOCATION_EXISTINGHEAP = "in: the size of the memory that exists",
-        16 Flags: UINT = "in: 0",
+        16 Flags: D3DKMT_CREATESTANDARDALLOCATIONFLAGS = "in: 0",
     }
 
     structure D3DKMT_STANDARDALLOCATION_EXISTINGHEAP { 8;

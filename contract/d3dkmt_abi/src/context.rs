@@ -19,11 +19,26 @@ layout! {
     number D3DKMT_CLIENTHINT { INT;
         D3DKMT_CLIENTHINT_UNKNOWN = 0: "the interface of the program is not known",
         D3DKMT_CLIENTHINT_OPENGL = 1: "the context serves OpenGL",
+        D3DKMT_CLIENTHINT_CDD = 2: "the context serves the desktop of GDI",
         D3DKMT_CLIENTHINT_OPENCL = 3: "the context serves OpenCL",
         D3DKMT_CLIENTHINT_VULKAN = 4: "the context serves Vulkan",
         D3DKMT_CLIENTHINT_CUDA = 5: "the context serves CUDA",
+        D3DKMT_CLIENTHINT_RESERVED = 6: "no interface has this number",
+        D3DKMT_CLIENTHINT_DX7 = 7: "the context serves Direct3D 7",
+        D3DKMT_CLIENTHINT_DX8 = 8: "the context serves Direct3D 8",
+        D3DKMT_CLIENTHINT_DX9 = 9: "the context serves Direct3D 9",
+        D3DKMT_CLIENTHINT_DX10 = 10: "the context serves Direct3D 10",
+        D3DKMT_CLIENTHINT_DX11 = 11: "the context serves Direct3D 11",
         D3DKMT_CLIENTHINT_DX12 = 12: "the context serves Direct3D 12",
+        D3DKMT_CLIENTHINT_9ON12 = 13: "the context serves Direct3D 9 over Direct3D 12",
+        D3DKMT_CLIENTHINT_11ON12 = 14: "the context serves Direct3D 11 over Direct3D 12",
+        D3DKMT_CLIENTHINT_MFT_ENCODE = 15: "the context serves an encoder of video",
+        D3DKMT_CLIENTHINT_GLON12 = 16: "the context serves OpenGL over Direct3D 12",
+        D3DKMT_CLIENTHINT_CLON12 = 17: "the context serves OpenCL over Direct3D 12",
+        D3DKMT_CLIENTHINT_DML_TENSORFLOW = 18: "the context serves TensorFlow over DirectML",
         D3DKMT_CLIENTHINT_ONEAPI_LEVEL0 = 19: "the context serves oneAPI Level Zero",
+        D3DKMT_CLIENTHINT_DML_PYTORCH = 20: "the context serves PyTorch over DirectML",
+        D3DKMT_CLIENTHINT_MAX = 21: "the count of the numbers above",
     }
 
     structure D3DKMT_CREATECONTEXT { 96;

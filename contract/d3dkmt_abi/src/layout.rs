@@ -1,6 +1,14 @@
 //! The macro in which structures, unions, flag words and enumerations are declared: once for the compiler with the numbers that
 //! it must confirm, once as data ([`crate::Item`]).
 
+/// A list of names with their values. A test of this crate reads the same list with a macro of its own.
+macro_rules! names {
+    ($(#[$doc:meta])* $list:ident: $($name:ident = $is:literal,)*) => {
+        $(#[$doc])*
+        pub const $list: &[(&str, u32)] = &[$((stringify!($name), $is),)*];
+    };
+}
+
 /// Declares items; sizes and offsets are asserted at compile time.
 macro_rules! layout {
     ($($(#[$doc:meta])* $kind:ident $name:ident $body:tt)*) => {
@@ -126,4 +134,4 @@ macro_rules! shape {
     };
 }
 
-pub(crate) use {item, layout, shape};
+pub(crate) use {item, layout, names, shape};

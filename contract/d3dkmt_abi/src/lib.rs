@@ -23,6 +23,7 @@ mod device;
 mod display;
 mod escape;
 mod fence;
+mod format;
 mod gpu_va;
 mod keyed_mutex;
 mod layout;
@@ -31,6 +32,7 @@ mod named;
 mod number;
 mod present;
 mod priority;
+mod published;
 mod queue;
 mod residency;
 mod resource;
@@ -47,6 +49,7 @@ pub use device::*;
 pub use display::*;
 pub use escape::*;
 pub use fence::*;
+pub use format::*;
 pub use gpu_va::*;
 pub use keyed_mutex::*;
 pub use lock::*;
@@ -54,6 +57,7 @@ pub use named::*;
 pub use number::*;
 pub use present::*;
 pub use priority::*;
+pub use published::{RIGHTS, STATUSES};
 pub use queue::*;
 pub use residency::*;
 pub use resource::*;
@@ -67,6 +71,7 @@ pub const ITEMS: &[&[Item]] = &[
     adapter::ITEMS,
     device::ITEMS,
     display::ITEMS,
+    format::ITEMS,
     escape::ITEMS,
     allocation::ITEMS,
     resource::ITEMS,

@@ -15,9 +15,10 @@ pub type LONG = i32;
 pub type UINT = u32;
 pub type ULONG = u32;
 pub type DWORD = u32;
+pub type LONGLONG = i64;
 pub type UINT64 = u64;
 pub type ULONGLONG = u64;
-/// `LARGE_INTEGER`, as the one number that it holds.
+/// `LARGE_INTEGER`, as the one number that it holds; in C it is a union of that number and its halves.
 pub type LARGE_INTEGER = i64;
 pub type SIZE_T = usize;
 pub type ULONG_PTR = usize;
@@ -60,6 +61,7 @@ pub const NUMBERS: &[(&str, usize, NumberKind)] = &[
     ("UINT", 4, NumberKind::Unsigned),
     ("ULONG", 4, NumberKind::Unsigned),
     ("DWORD", 4, NumberKind::Unsigned),
+    ("LONGLONG", 8, NumberKind::Signed),
     ("UINT64", 8, NumberKind::Unsigned),
     ("ULONGLONG", 8, NumberKind::Unsigned),
     ("LARGE_INTEGER", 8, NumberKind::Signed),

@@ -245,6 +245,18 @@ layout! {
         112 Reserved: [UINT64; 5] = "out: 0, because the kernel has no such figure",
     }
 
+    structure D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION_V1 { 152;
+        0 CommitLimit: ULONG = "unread: the answer of Windows 7, which the library never gives; so are the members below",
+        4 BytesCommitted: ULONG = "unread: as CommitLimit",
+        8 BytesResident: ULONG = "unread: as CommitLimit",
+        16 Memory: D3DKMT_QUERYSTATISTICS_MEMORY = "unread: as CommitLimit",
+        32 Aperture: ULONG = "unread: as CommitLimit",
+        40 TotalBytesEvictedByPriority: [UINT64; 5] = "unread: as CommitLimit",
+        80 SystemMemoryEndAddress: UINT64 = "unread: as CommitLimit",
+        88 PowerFlags: D3DKMT_QUERYSTATISTICS_SEGMENT_POWER_FLAGS = "unread: as CommitLimit",
+        96 Reserved: [UINT64; 7] = "unread: as CommitLimit",
+    }
+
     structure D3DKMT_QUERYSTATISTICS_VIDEO_MEMORY { 112;
         0 AllocsCommitted: UINT = "out: 0, because the kernel has no such figure",
         8 AllocsResidentInP: [D3DKMT_QUERYSTATISTICS_COUNTER; 5] = "out: 0, because the kernel has no such figure",

@@ -66,7 +66,7 @@ layout! {
 
     structure OPENWDDM_OPENPROCESS { 16;
         0 ProcessId: ULONG = "in: the number of a process, as D3DKMTEnumProcesses tells",
-        4 DesiredAccess: DWORD = "in: 0x400 to query figures, 0x200 to set those of the calling process",
+        4 DesiredAccess: DWORD = "in: PROCESS_QUERY_INFORMATION to query figures, PROCESS_SET_INFORMATION to set those of the calling process",
         8 hProcess: HANDLE = "out: the process, for the calls that have hProcess",
     }
 

@@ -205,8 +205,12 @@ fn a_lock_without_an_address_says_why_it_has_none() {
     let built = build(folder.path(), "lock_reason", &["-lopenwddm"]);
     let there = run(&built, &[("OPENWDDM_ADAPTER", "discrete-4k")]);
     assert_eq!(said(&there), "locked\n");
-    let caches = run(&built, &[("OPENWDDM_ADAPTER", "noncoherent")]);
-    assert_eq!(said(&caches), "refused\n");
-    let reasons = String::from_utf8_lossy(&caches.stderr).into_owned();
-    assert!(reasons.contains("its CPU caches are simulated") && !reasons.contains("userfaultfd"), "{reasons}");
+    // One whose caches software maintains, and a coherent one whose caches are played.
+    for profile in ["noncoherent", "snooping"] {
+        let caches = run(&built, &[("OPENWDDM_ADAPTER", profile)]);
+        assert_eq!(said(&caches), "refused\n");
+        let reasons = String::from_utf8_lossy(&caches.stderr).into_owned();
+        assert!(reasons.contains("the host simulates the CPU's caches of this adapter"), "{reasons}");
+        assert!(!reasons.contains("userfaultfd") && !reasons.contains("coherent"), "{reasons}");
+    }
 }

@@ -26,5 +26,7 @@ fn each_interface_has_its_version() {
     assert_eq!(version(0x1052), Ok(KMT_DRIVERVERSION_WDDM_1_0));
     assert_eq!(version(0xe003), Ok(KMT_DRIVERVERSION_WDDM_2_9));
     assert_eq!(version(0x1_1008), Ok(KMT_DRIVERVERSION_WDDM_3_2));
-    assert_eq!(version(0x8001).map_err(|refusal| refusal.status), Err(NtStatus::NOT_SUPPORTED));
+    assert_eq!(version(0x8001), Ok(KMT_DRIVERVERSION_WDDM_2_3));
+    assert_eq!(version(0xd001), Ok(KMT_DRIVERVERSION_WDDM_2_8));
+    assert_eq!(version(0x1_2000).map_err(|refusal| refusal.status), Err(NtStatus::NOT_SUPPORTED));
 }

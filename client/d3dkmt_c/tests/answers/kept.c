@@ -76,7 +76,7 @@ static void is_whole(D3DKMT_HANDLE adapter, HANDLE shared) {
     }
     unlock_surface(device, (SURFACE){.handle = info.hAllocation});
     char of_mutex[11];
-    LARGE_INTEGER at_once = 0;
+    LARGE_INTEGER at_once = {.QuadPart = 0};
     D3DKMT_ACQUIREKEYEDMUTEX2 acquire = {
         .hKeyedMutex = open.hKeyedMutex,
         .Key = 4,

@@ -29,10 +29,10 @@ static void lives(D3DKMT_HANDLE device) {
     OK(ask(device, D3DKMT_DEVICESTATE_PAGE_FAULT, &state));
     CHECK(state.PageFaultState.FaultedVirtualAddress == 0 && state.PageFaultState.FaultErrorCode == 0);
     OK(ask(device, D3DKMT_DEVICESTATE_PRESENT, &state));
-    CHECK(state.PresentState.PresentStats.PresentCount == 0 && state.PresentState.PresentStats.SyncQPCTime == 0);
+    CHECK(state.PresentState.PresentStats.PresentCount == 0 && state.PresentState.PresentStats.SyncQPCTime.QuadPart == 0);
     EXPECT(STATUS_INVALID_PARAMETER, ask(device, 0, &state));
     EXPECT(STATUS_INVALID_PARAMETER, ask(device, 7, &state));
-    CHECK(state.PresentState.PresentStats.SyncQPCTime == 0x5a5a5a5a5a5a5a5a);
+    CHECK(state.PresentState.PresentStats.SyncQPCTime.QuadPart == 0x5a5a5a5a5a5a5a5a);
 }
 
 static WORK begin(D3DKMT_HANDLE adapter) {

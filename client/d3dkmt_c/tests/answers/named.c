@@ -20,7 +20,7 @@ int main(void) {
 
     const char* found = "not found";
     for (size_t at = 0; at < processes.BufferCount; at++) {
-        OPENWDDM_OPENPROCESS open = {.ProcessId = ids[at], .DesiredAccess = 0x400};
+        OPENWDDM_OPENPROCESS open = {.ProcessId = ids[at], .DesiredAccess = PROCESS_QUERY_INFORMATION};
         OK(OpenWddmOpenProcess(&open));
         OPENWDDM_QUERYPROCESS query = {.hProcess = open.hProcess};
         memset(query.Name, 'x', sizeof query.Name);

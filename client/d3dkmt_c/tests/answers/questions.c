@@ -132,7 +132,7 @@ static void semaphores(D3DKMT_HANDLE device) {
 }
 
 static void keyed_mutexes(D3DKMT_HANDLE device) {
-    LARGE_INTEGER at_once = 0;
+    LARGE_INTEGER at_once = {.QuadPart = 0};
     D3DKMT_ACQUIREKEYEDMUTEX acquire = {.hKeyedMutex = device, .pTimeout = &at_once, .FenceValue = 99};
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTAcquireKeyedMutex(&acquire));
     CHECK(acquire.FenceValue == 99);

@@ -103,9 +103,6 @@ fn every_enumerator_says_what_it_means() {
 fn a_c_compiler_lays_out_what_the_rust_compiler_does() {
     let mut program = String::from("#include <stddef.h>\n#include <openwddm/d3dkmt.h>\n");
     program.push_str("#ifdef __cplusplus\n#define CHECK static_assert\n#else\n#define CHECK _Static_assert\n#endif\n");
-    if cfg!(feature = "wsl") {
-        program.insert_str(0, "#define OPENWDDM_WSL 1\n");
-    }
     let mut checks = 0;
     for item in ITEMS.iter().copied().flatten().filter(|item| !write::is_inline(item.name)) {
         let (name, size) = (item.name, item.size);
@@ -123,19 +120,58 @@ fn a_c_compiler_lays_out_what_the_rust_compiler_does() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("layout.c");
     std::fs::write(&file, program).expect("a file");
-    compile(&file);
+    compile(&file, &[FLAVOUR]);
 }
 
-/// A C compiler takes the file in both languages, with every warning that programs switch on.
-fn compile(file: &Path) {
-    for language in [&["-std=c11"][..], &["-x", "c++", "-std=c++17"]] {
-        let include = header().ancestors().nth(2).expect("a folder of headers").to_path_buf();
-        let mut compiler = Command::new("cc");
-        compiler.args(language).args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", "-I"]);
-        let output = compiler.arg(include).arg(file).output().expect("there is a C compiler");
-        let said = String::from_utf8_lossy(&output.stderr);
-        // A C compiler without its C++ half is enough to link Rust programs.
-        let lacks_language = language[0] == "-x" && said.contains("cannot execute");
-        assert!(output.status.success() || lacks_language, "{said}");
+/// Names, values and layouts as a source has them that was written for Windows' own header.
+#[test]
+fn a_source_for_the_header_of_windows_compiles_in_both_flavours() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/header/outside.c");
+    ["-UOPENWDDM_WSL", "-DOPENWDDM_WSL"].iter().for_each(|flavour| compile(&file, &[flavour]));
+}
+
+/// The macros for literals and for programs of the plain number: the wrong width is an error, and the old spelling still compiles.
+#[test]
+fn a_literal_of_the_wrong_width_is_an_error_and_a_large_integer_may_stay_a_plain_number() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("program.c");
+    let write = |line: &str| std::fs::write(&file, format!("#include <openwddm/d3dkmt.h>\n{line}\n")).expect("a file");
+    for (width, right, wrong) in [("-UOPENWDDM_WSL", 'u', 'U'), ("-DOPENWDDM_WSL", 'U', 'u')] {
+        write(&format!("UNICODE_STRING name = RTL_CONSTANT_STRING({right}\"name\");"));
+        compile(&file, &[width]);
+        write(&format!("UNICODE_STRING name = RTL_CONSTANT_STRING({wrong}\"name\");"));
+        let said = errors(&file, C11, &[width]).expect("the literal has another width");
+        assert!(said.contains("negative"), "{said}");
     }
+    write(
+        "LARGE_INTEGER at_once = 0;\nLARGE_INTEGER* address(void);\nLARGE_INTEGER* address(void) { return &at_once; }",
+    );
+    compile(&file, &["-DOPENWDDM_PLAIN_LARGE_INTEGER"]);
+    let said = errors(&file, C11, &[]).expect("it is a union");
+    assert!(said.contains("invalid initializer") || said.contains("incompatible type"), "{said}");
+}
+
+/// The flavour of the library that the tests are built with.
+const FLAVOUR: &str = if cfg!(feature = "wsl") { "-DOPENWDDM_WSL" } else { "-UOPENWDDM_WSL" };
+const C11: &[&str] = &["-std=c11"];
+const CPP17: &[&str] = &["-x", "c++", "-std=c++17"];
+
+/// A C compiler takes the file in both languages, with every warning that programs switch on.
+fn compile(file: &Path, defined: &[&str]) {
+    for language in [C11, CPP17] {
+        if let Some(said) = errors(file, language, defined) {
+            // A C compiler without its C++ half is enough to link Rust programs.
+            let lacks_language = language == CPP17 && said.contains("cannot execute");
+            assert!(lacks_language, "{language:?} {defined:?}: {said}");
+        }
+    }
+}
+
+/// The text with which a compiler refuses the file.
+fn errors(file: &Path, language: &[&str], defined: &[&str]) -> Option<String> {
+    let include = header().ancestors().nth(2).expect("a folder of headers").to_path_buf();
+    let mut compiler = Command::new("cc");
+    compiler.args(language).args(defined).args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", "-I"]);
+    let output = compiler.arg(include).arg(file).output().expect("there is a C compiler");
+    (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
 }

@@ -3,29 +3,48 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use d3dkmt_abi::{Enumerator, Field, Flag, ITEMS, Item, Shape};
+use d3dkmt_abi::{Enumerator, Field, Flag, ITEMS, Item, RIGHTS, STATUSES, Shape};
 use d3dkmt_c::functions;
 use wddm_types::NtStatus;
 
 /// The types that are numbers, and what C has for them.
 const NUMBERS: &[(&str, &str)] = &[
+    ("CHAR", "char"),
     ("BYTE", "uint8_t"),
+    ("UCHAR", "uint8_t"),
+    ("UINT8", "uint8_t"),
     ("BOOLEAN", "uint8_t"),
+    ("SHORT", "int16_t"),
     ("WORD", "uint16_t"),
+    ("USHORT", "uint16_t"),
     ("UINT16", "uint16_t"),
     ("BOOL", "int32_t"),
     ("INT", "int32_t"),
+    ("INT32", "int32_t"),
     ("LONG", "int32_t"),
     ("UINT", "uint32_t"),
+    ("UINT32", "uint32_t"),
     ("ULONG", "uint32_t"),
     ("DWORD", "uint32_t"),
+    ("INT64", "int64_t"),
+    ("LONG64", "int64_t"),
+    ("LONGLONG", "int64_t"),
     ("UINT64", "uint64_t"),
+    ("ULONG64", "uint64_t"),
+    ("DWORD64", "uint64_t"),
     ("ULONGLONG", "uint64_t"),
-    ("LARGE_INTEGER", "int64_t"),
     ("SIZE_T", "size_t"),
+    ("INT_PTR", "intptr_t"),
+    ("LONG_PTR", "intptr_t"),
+    ("UINT_PTR", "uintptr_t"),
     ("ULONG_PTR", "uintptr_t"),
+    ("DWORD_PTR", "uintptr_t"),
     ("HANDLE", "void*"),
+    ("HWND", "void*"),
+    ("HDC", "void*"),
+    ("HRESULT", "int32_t"),
     ("NTSTATUS", "int32_t"),
+    ("ACCESS_MASK", "uint32_t"),
     ("D3DKMT_HANDLE", "uint32_t"),
     ("D3DGPU_VIRTUAL_ADDRESS", "uint64_t"),
     ("D3DGPU_SIZE_T", "uint64_t"),
@@ -46,7 +65,8 @@ const LIMITS: &[(&str, usize)] = &[
     ("D3DDDI_SYNC_OBJECT_WAIT", d3dkmt_abi::D3DDDI_SYNC_OBJECT_WAIT as usize),
     ("D3DDDI_SYNC_OBJECT_SIGNAL", d3dkmt_abi::D3DDDI_SYNC_OBJECT_SIGNAL as usize),
     ("D3DDDI_SYNC_OBJECT_ALL_ACCESS", d3dkmt_abi::D3DDDI_SYNC_OBJECT_ALL_ACCESS as usize),
-    ("STANDARD_RIGHTS_READ", 0x2_0000),
+    ("D3DKMT_QUERYSTATISTICS_SEGMENT_PREFERENCE_MAX", 5),
+    ("D3DKMT_QUERYSTATISTICS_PROCESS_INTERFERENCE_BUCKET_COUNT", 9),
 ];
 
 const HEAD: &str = "\
@@ -75,6 +95,15 @@ extern \"C\" {
 #ifndef APIENTRY
 #define APIENTRY
 #endif
+#ifndef WINAPI
+#define WINAPI
+#endif
+#ifndef NTAPI
+#define NTAPI
+#endif
+#ifndef CALLBACK
+#define CALLBACK
+#endif
 #ifndef TRUE
 #define TRUE 1
 #endif
@@ -90,13 +119,55 @@ extern \"C\" {
 #define NT_SUCCESS(status) (((NTSTATUS)(status)) >= 0)
 ";
 
-/// Pointers that sources write for Windows, and the macro with which they fill in the attributes of a name.
+/// Numbers of 64 bits, which C has as unions with their halves. Rust has them as the one number, which lies in the same bytes.
+const LARGE_INTEGERS: &str = "\
+/* A number of 64 bits, and its halves. A program in which it is a plain number, as it was here once, defines OPENWDDM_PLAIN_LARGE_INTEGER. */
+#ifdef OPENWDDM_PLAIN_LARGE_INTEGER
+typedef LONGLONG LARGE_INTEGER;
+typedef ULONGLONG ULARGE_INTEGER;
+#else
+typedef union _LARGE_INTEGER {
+    OPENWDDM_NAMELESS struct {
+        DWORD LowPart;
+        LONG HighPart;
+    };
+    struct {
+        DWORD LowPart;
+        LONG HighPart;
+    } u;
+    LONGLONG QuadPart;
+} LARGE_INTEGER;
+typedef union _ULARGE_INTEGER {
+    OPENWDDM_NAMELESS struct {
+        DWORD LowPart;
+        DWORD HighPart;
+    };
+    struct {
+        DWORD LowPart;
+        DWORD HighPart;
+    } u;
+    ULONGLONG QuadPart;
+} ULARGE_INTEGER;
+#endif
+
+";
+
+/// Pointers that sources write for Windows, and the macros with which they fill in a name and its attributes.
 const POINTERS: &str = "\
 typedef VOID* PVOID;
 typedef HANDLE* PHANDLE;
+typedef BYTE* PBYTE;
+typedef UCHAR* PUCHAR;
+typedef BOOLEAN* PBOOLEAN;
 typedef UINT* PUINT;
 typedef ULONG* PULONG;
+typedef DWORD* PDWORD;
 typedef UINT64* PUINT64;
+typedef ULONG64* PULONG64;
+typedef LARGE_INTEGER* PLARGE_INTEGER;
+typedef ULARGE_INTEGER* PULARGE_INTEGER;
+typedef D3DKMT_HANDLE* PD3DKMT_HANDLE;
+typedef D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION_V1* PD3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION_V1;
 typedef WCHAR* PWSTR;
 typedef CONST WCHAR* PCWSTR;
 typedef LUID* PLUID;
@@ -104,8 +175,9 @@ typedef UNICODE_STRING* PUNICODE_STRING;
 typedef CONST UNICODE_STRING* PCUNICODE_STRING;
 typedef OBJECT_ATTRIBUTES* POBJECT_ATTRIBUTES;
 typedef CONST OBJECT_ATTRIBUTES* PCOBJECT_ATTRIBUTES;
-#define OBJ_INHERIT 0x2
-#define OBJ_CASE_INSENSITIVE 0x40
+/* A UNICODE_STRING of a literal whose characters are as wide as a WCHAR: u\"...\", and with OPENWDDM_WSL U\"...\" or L\"...\". */
+#define OPENWDDM_WIDE(text) sizeof(char[sizeof((text)[0]) == sizeof(WCHAR) ? (int)sizeof(WCHAR) : -1])
+#define RTL_CONSTANT_STRING(text) {(WORD)(sizeof(text) - OPENWDDM_WIDE(text)), (WORD)sizeof(text), (PWSTR)(text)}
 #define InitializeObjectAttributes(attributes, name, flags, root, security) \\
     do {                                                                    \\
         (attributes)->Length = (ULONG)sizeof(OBJECT_ATTRIBUTES);            \\
@@ -149,6 +221,7 @@ pub fn header() -> String {
     for (name, of) in NUMBERS {
         line(&mut text, format_args!("typedef {of} {name};"));
     }
+    text.push_str(LARGE_INTEGERS);
     text.push_str("#ifdef OPENWDDM_WSL\ntypedef uint32_t WCHAR;\n#else\ntypedef uint16_t WCHAR;\n#endif\n\n");
     for (name, value) in LIMITS {
         line(&mut text, format_args!("#define {name} {value:#x}"));
@@ -157,6 +230,14 @@ pub fn header() -> String {
     for status in NtStatus::NAMED {
         let name = status.name().expect("it has one");
         line(&mut text, format_args!("#define STATUS_{name} ((NTSTATUS){:#010x})", status.0));
+    }
+    for (name, value) in STATUSES {
+        line(&mut text, format_args!("#define {name} ((NTSTATUS){value:#010x})"));
+    }
+    text.push('\n');
+    // Programs that bring rights of their own keep them.
+    for (name, value) in RIGHTS {
+        line(&mut text, format_args!("#ifndef {name}\n#define {name} {value:#x}\n#endif"));
     }
     text.push('\n');
     let declared: Vec<&Item> = items().filter(|item| !is_inline(item.name)).collect();

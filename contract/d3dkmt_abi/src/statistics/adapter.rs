@@ -117,7 +117,7 @@ layout! {
         8 VidPnSourceCount: UINT = "out: displays of the adapter",
         12 VSyncEnabled: UINT = "out: 0, because the kernel has no such figure",
         16 TdrDetectedCount: UINT = "out: resets of engines and of the adapter; the count goes round",
-        24 ZeroLengthDmaBuffers: LARGE_INTEGER = "out: 0, because the kernel has no such figure",
+        24 ZeroLengthDmaBuffers: LONGLONG = "out: 0, because the kernel has no such figure",
         32 RestartedPeriod: UINT64 = "out: 0, because the kernel has no such figure",
         40 ReferenceDmaBuffer: D3DKMT_QUERYSTATSTICS_REFERENCE_DMA_BUFFER = "out: 0, because the kernel has no such figure",
         96 Renaming: D3DKMT_QUERYSTATSTICS_RENAMING = "out: 0, because the kernel has no such figure",

@@ -36,7 +36,7 @@ fn page() -> String {
 fn printed(folder: &Path, command: &str) -> String {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(format!("exec 2>&1; {command}")).current_dir(folder).env("LD_LIBRARY_PATH", libraries());
-    for known in ["ADAPTER", "REFUSALS", "FAULTS", "SOCKET", "TRACE", "VRAM", "SYSTEM"] {
+    for known in ["ADAPTER", "REFUSALS", "FAULTS", "FIDELITY", "SOCKET", "TRACE", "VRAM", "SYSTEM"] {
         shell.env_remove(format!("OPENWDDM_{known}"));
     }
     String::from_utf8(shell.output().expect("there is a shell").stdout).expect("text")
@@ -77,4 +77,31 @@ fn each_status_has_its_number() {
         let defined = format!("#define {name} ((NTSTATUS){number})\n");
         assert!(header.contains(&defined), "{row}");
     }
+}
+
+/// Each variable that the library reads has its row; a new one fails here.
+#[test]
+fn each_variable_of_the_environment_has_its_row() {
+    let (page, mut read) = (page(), std::collections::BTreeSet::from(["LD_LIBRARY_PATH".to_owned()]));
+    for folder in ["../../client/d3dkmt_c/src", "src", "../dxgk_host/src"] {
+        for source in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)) {
+            let named = source.split("\"OPENWDDM_").skip(1).filter_map(|rest| rest.split_once('"'));
+            // Messages begin with a name, too.
+            let alone = named.filter(|(name, _)| name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'));
+            read.extend(alone.map(|(name, _)| format!("OPENWDDM_{name}")));
+        }
+    }
+    assert!(read.len() > 7, "{read:?} are not all");
+    let rows: String = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let missing: Vec<_> = read.iter().filter(|name| !rows.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "without a row: {missing:?}");
+}
+
+fn sources(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("the sources are there");
+    let read = |path: std::path::PathBuf| match path.is_dir() {
+        true => sources(&path),
+        false => vec![std::fs::read_to_string(path).expect("text")],
+    };
+    entries.flat_map(|entry| read(entry.expect("an entry").path())).collect()
 }
