@@ -255,11 +255,8 @@ impl<F> Allocation<F> {
     /// Offered content is gone. Answers whether it is offered.
     #[must_use = "what is not offered is not thrown away"]
     pub fn discard_offered(&mut self) -> bool {
-        let offered = self.offers.counts.is_some();
-        if offered {
-            self.offers.counts.iter_mut().for_each(|offer| offer.discarded = true);
-        }
-        offered
+        self.offers.counts.iter_mut().for_each(|offer| offer.discarded = true);
+        self.offers.counts.is_some()
     }
 
     /// Whether it is offered, as its process sees it.
