@@ -165,8 +165,8 @@ pub(crate) struct Allocation<F> {
     pub displayed: Seldom<Displayed>,
     /// Serial of the last work that touched its content or backing store.
     pub last_work: u64,
-    /// The serials of the works, not done when the last of them was queued, with which MakeResidents bring the content; rising. Each coming has
-    /// its own uses behind it.
+    /// The serials of the works with which MakeResidents bring the content, rising: those that were not done when the last of them was queued.
+    /// Each coming has its own uses behind it.
     pub comings: Vec<u64>,
     /// What the planner was told of it.
     pub told: Seldom<Told>,
@@ -237,9 +237,14 @@ impl<F> Allocation<F> {
     /// A MakeResident brings content with this work; the ring is past `completed`.
     pub fn comes(&mut self, serial: u64, completed: u64) {
         self.comings.retain(|coming| *coming > completed);
-        if self.comings.last().is_none_or(|last| *last < serial) {
+        if self.last_coming() < serial {
             self.comings.push(serial);
         }
+    }
+
+    /// The serial of the last work with which a MakeResident brought the content; 0: none did.
+    pub fn last_coming(&self) -> u64 {
+        self.comings.last().copied().unwrap_or(0)
     }
 
     /// The offer that waits for its device's turn.
@@ -250,11 +255,8 @@ impl<F> Allocation<F> {
     /// Offered content is gone. Answers whether it is offered.
     #[must_use = "what is not offered is not thrown away"]
     pub fn discard_offered(&mut self) -> bool {
-        let offered = self.offers.counts.is_some();
-        if offered {
-            self.offers.counts.iter_mut().for_each(|offer| offer.discarded = true);
-        }
-        offered
+        self.offers.counts.iter_mut().for_each(|offer| offer.discarded = true);
+        self.offers.counts.is_some()
     }
 
     /// Whether it is offered, as its process sees it.

@@ -190,7 +190,7 @@ impl Bystander {
         };
         let visible = self.random.chance(50) && (kind != Kind::Local || caller.ground().visible);
         let wish = Wish { kind, bytes, visible, physical, notify: false };
-        let Some(slot) = caller.free_slot() else { return caller.plan([Deed::DestroyDevice]) };
+        let Some(slot) = caller.free_slots().next() else { return caller.plan([Deed::DestroyDevice]) };
         let slots = vec![slot];
         caller.plan([Deed::Create { slot, wish }, Deed::Map { slot }]);
         caller.plan([Deed::Resident { slots: slots.clone() }, Deed::AwaitPaging]);

@@ -234,9 +234,9 @@ impl Caller {
         (COMMANDS + 1..SLOTS).filter(found).collect()
     }
 
-    /// A slot without a surface.
-    pub fn free_slot(&self) -> Option<usize> {
-        (COMMANDS + 1..SLOTS).find(|slot| self.surface(*slot).is_none())
+    /// The slots without a surface.
+    pub fn free_slots(&self) -> impl Iterator<Item = usize> + '_ {
+        (COMMANDS + 1..SLOTS).filter(|slot| self.surface(*slot).is_none())
     }
 
     /// Does the next deed, unless a call is under way.
@@ -281,6 +281,15 @@ impl Caller {
             flags: SignalFlags::empty(),
         };
         gates.map(|gate| Call::Sync(signal(gate))).collect()
+    }
+
+    /// The first lane whose work is not done, for people.
+    pub fn undone(&self) -> Option<String> {
+        self.book.lanes.iter().enumerate().find_map(|(nth, lane)| {
+            let (_, word) = lane.progress?;
+            let done = self.read(word);
+            (done < lane.last).then(|| format!("lane {nth} of process {} is at {done} of {}", self.id.0, lane.last))
+        })
     }
 
     /// What the GPU has found wrong.

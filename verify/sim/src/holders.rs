@@ -10,6 +10,7 @@
 //! | no device is lost but those of processes that gave the GPU what they may not | the kernel's events |
 //! | a surface holds what was written last, seen at its own address and through tiles | the device compares each word |
 //! | what holders leave undone goes with them | in the end nothing is resident, and no paging work is left |
+//! | work ends when all that it waits for has come | in half of the worlds holders open their gates before they die |
 //! | frames, packets, paging order, invariants, the driver's contract | as in every world |
 
 mod holder;
@@ -40,6 +41,8 @@ const TURNS: u64 = 500;
 const TURNS_ALONE: u64 = 60;
 /// Steps in which the hardware comes to rest.
 const STEPS_MAX: u64 = 1_000_000;
+/// Rounds in which holders end what they have planned.
+const ROUNDS_MAX: u64 = 1_000;
 /// Steps before the holders die.
 const STEPS_HELD: u64 = 20_000;
 /// The kernel looks after this time for work that makes no progress, and for interrupts that were lost.
@@ -243,10 +246,30 @@ impl World {
         Ok(())
     }
 
+    /// All holders open their gates and end their locks: their work ends.
+    fn wind_up(&mut self) -> Result<(), Broken> {
+        for round in 0..ROUNDS_MAX {
+            let mut goes_on = false;
+            for holder in &mut self.holders {
+                goes_on |= holder.wind_up(&self.host)?;
+            }
+            self.drain()?;
+            self.look(round)?;
+            if !goes_on {
+                break;
+            }
+        }
+        let undone = self.holders.iter().find_map(Holder::undone);
+        undone.map_or(Ok(()), |undone| Err(("liveness", format!("nothing holds it, and {undone}"))))
+    }
+
     /// All holders die. What they left undone goes with them: the bystander goes on alone, and then nothing is left of anybody.
     fn finish(&mut self) -> Result<(), Broken> {
         self.hear();
         self.step_on()?;
+        if self.random.chance(50) {
+            self.wind_up()?;
+        }
         for holder in &mut self.holders {
             self.calls += holder.calls();
             holder.leave();

@@ -40,6 +40,8 @@ pub enum Job {
     Nop,
     /// Writes a surface, and checks it through each of its addresses.
     Write { slot: usize, seed: u64 },
+    /// Writes all surfaces that a buffer brings with its list.
+    WriteAll { seed: u64 },
     /// An address at which there is nothing.
     WildAddress,
     /// A word that is no command.

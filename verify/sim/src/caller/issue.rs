@@ -304,18 +304,20 @@ impl Caller {
 
     fn listing(&self, job: Job) -> Listing {
         let mut listing = Listing::new();
-        let written = match job {
-            Job::Write { slot, seed } => self.surface(slot).map(|surface| (surface, seed)),
-            _ => None,
+        let (slots, seed) = match job {
+            Job::Write { slot, seed } => (vec![slot], seed),
+            Job::WriteAll { seed } => (self.slots(|_, _| true), seed),
+            _ => (Vec::new(), 0),
         };
         // What no call makes resident the list does.
-        let may = |of: &Surface| of.physical && (of.listed > 0 || self.ground.first_generation);
-        match written.filter(|(surface, _)| may(surface)) {
-            Some((surface, seed)) => {
-                let command = Command::Pattern { va: 0, bytes: surface.bytes, seed };
-                listing.push(&command, &[(1, surface.handle, true)]);
-            }
-            None => listing.push(&Command::Nop, &[]),
+        let may = |of: &&Surface| of.physical && (of.listed > 0 || self.ground.first_generation);
+        let surfaces: Vec<&Surface> = slots.into_iter().filter_map(|slot| self.surface(slot)).filter(may).collect();
+        for surface in &surfaces {
+            let command = Command::Pattern { va: 0, bytes: surface.bytes, seed };
+            listing.push(&command, &[(1, surface.handle, true)]);
+        }
+        if surfaces.is_empty() {
+            listing.push(&Command::Nop, &[]);
         }
         listing
     }
@@ -335,7 +337,7 @@ impl Caller {
                     }
                 }
             }
-            Job::Nop => {}
+            Job::Nop | Job::WriteAll { .. } => {}
             Job::WildAddress => Command::Fill { va: NOWHERE, bytes: 64, pattern: 1 }.encode(&mut words),
             Job::WildWord => words.push(0x7f | 1 << 8),
         }

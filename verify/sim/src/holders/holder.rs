@@ -56,6 +56,26 @@ impl Holder {
         self.caller.die();
     }
 
+    /// Opens its gates, ends its locks, and carries out what it has planned. False: nothing of that is left.
+    ///
+    /// # Errors
+    /// As of [`Holder::turn`].
+    pub fn wind_up(&mut self, host: &Host) -> Result<bool, Broken> {
+        self.release(host)?;
+        if self.caller.is_free() {
+            let locked = self.caller.slots(|_, locked| locked);
+            self.caller.plan(locked.into_iter().map(|slot| Deed::Unlock { slot }));
+        }
+        let goes_on = !self.caller.is_free();
+        let outcome = self.caller.turn(host).map_err(|place| ("answers", place))?;
+        self.take(outcome).map(|()| goes_on)
+    }
+
+    /// Work of it that should be done, and is not. A process that has given the GPU what it may not be given has no claim.
+    pub fn undone(&self) -> Option<String> {
+        self.caller.undone().filter(|_| !self.guilty)
+    }
+
     /// Does one thing, if it can.
     ///
     /// # Errors
@@ -117,6 +137,7 @@ impl Holder {
             return self.caller.plan_device(&lanes);
         }
         match self.random.below(100) {
+            0..15 if self.caller.ground().first_generation => self.plan_again(),
             0..25 => self.plan_gate(),
             25..38 => self.plan_faults(),
             38..53 => self.plan_tiles(),
@@ -139,7 +160,7 @@ impl Holder {
 
     /// A slot for another surface: one that is free, or becomes free.
     fn slot(&mut self) -> usize {
-        if let Some(slot) = self.caller.free_slot() {
+        if let Some(slot) = self.caller.free_slots().next() {
             return slot;
         }
         let slot = *self.random.pick(&self.caller.slots(|_, _| true));
@@ -157,12 +178,16 @@ impl Holder {
     /// A surface of so many bytes at most, on no list.
     fn plan_new(&mut self, bytes_max: u64, notify: bool) -> usize {
         let slot = self.slot();
+        self.plan_create(slot, bytes_max, notify);
+        slot
+    }
+
+    fn plan_create(&mut self, slot: usize, bytes_max: u64, notify: bool) {
         let kind = *self.random.pick(&[Kind::Local, Kind::LocalThenSystem, Kind::System]);
         let bytes = 4096 * (1 + self.random.below(bytes_max / 4096));
         let physical = notify || self.caller.ground().first_generation || self.random.chance(20);
         let wish = Wish { kind, bytes, visible: self.random.chance(50), physical, notify };
         self.caller.plan([Deed::Create { slot, wish }, Deed::Map { slot }]);
-        slot
     }
 
     fn plan_write(&mut self, lane: usize, slot: usize) {
@@ -189,6 +214,19 @@ impl Holder {
         self.caller.plan([Deed::AwaitPaging, Deed::Gate { lane }, Deed::Close { lane }]);
         self.plan_write(lane, slot);
         self.plan_end(slot);
+    }
+
+    /// Behind a gate each buffer brings all that there is, again and again: the memory may have room for a part at a time.
+    fn plan_again(&mut self) {
+        let (lane, bytes) = (self.lane(), self.vram_bytes / 2);
+        for slot in self.caller.free_slots().collect::<Vec<_>>() {
+            self.plan_create(slot, bytes, false);
+        }
+        self.caller.plan([Deed::Gate { lane }, Deed::Close { lane }]);
+        for _ in 0..3 + self.random.below(4) {
+            let seed = self.random.draw();
+            self.caller.plan([Deed::Submit { lane, job: Job::WriteAll { seed } }]);
+        }
     }
 
     /// A buffer faults while others are submitted from all contexts.

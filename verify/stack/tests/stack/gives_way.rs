@@ -83,6 +83,22 @@ fn goes_on_within_bound(host: &Host, player: &mut Player, surface: impl FnOnce(&
     host.check_invariants().expect("each hold has its end");
 }
 
+/// A device evicts what its waiting work uses and makes other content resident in its place; a bystander takes room, for which the device gives
+/// way. Answers with the answer of that MakeResident.
+fn gives_way_for_a_bystander(
+    host: &Arc<Host>,
+    player: &Player,
+    used: &Surface,
+    next: &Surface,
+    stage: Stage,
+) -> Residency {
+    player.evict(used, EvictFlags::empty());
+    let comes = player.make_resident(next);
+    let mut other = bystanders::player(host, stage);
+    goes_on_within_bound(host, &mut other, |other| other.pinned(SurfaceKind::Local, MIB));
+    comes
+}
+
 /// The kinds of queues whose buffers do not name what they use: those of the first generation keep it on the list.
 fn queues() -> impl Iterator<Item = (&'static str, Stage)> {
     QUEUES.into_iter().filter(|(profile, _)| *profile != "wddm1-banks")
@@ -124,10 +140,7 @@ fn a_device_withholds_what_it_has_made_resident_in_place_of_what_its_waiting_wor
         let (host, _) = host_of(profile);
         let holder = Holder::of(&host, stage);
         let next = holder.player.gpu.create_surface(SurfaceKind::Local, 3 * MIB).expect("a surface");
-        holder.player.evict(&holder.used, EvictFlags::empty());
-        let comes = holder.player.make_resident(&next);
-        let mut other = player(&host, stage);
-        goes_on_within_bound(&host, &mut other, |other| other.pinned(SurfaceKind::Local, MIB));
+        let comes = gives_way_for_a_bystander(&host, &holder.player, &holder.used, &next, stage);
         if let Residency::Pending { paging_fence_value, .. } = comes {
             withheld += u32::from(holder.player.gpu.paging().fence().current() < paging_fence_value);
         }
@@ -137,21 +150,21 @@ fn a_device_withholds_what_it_has_made_resident_in_place_of_what_its_waiting_wor
 }
 
 /// A device that withholds content makes more resident, which a lock keeps out for a while: the value comes with the content, not with the
-/// turn before it.
+/// turn before it; whether the device waits for a turn then or has one.
 #[test]
 fn content_that_a_lock_keeps_out_comes_behind_what_its_device_withholds() {
     // spec: memory §4.9, memory §8.6, memory §10.1 row 23
     let mut held = 0;
-    for (profile, stage) in queues() {
-        eprintln!("{profile}, {stage:?}");
+    for ((profile, stage), has_turn) in queues().flat_map(|queue| [false, true].map(|has_turn| (queue, has_turn))) {
+        eprintln!("{profile}, {stage:?}, has a turn: {has_turn}");
         let (host, _) = host_of(profile);
         let Holder { mut player, go, used, last, .. } = Holder::of(&host, stage);
         let surface = |bytes| player.gpu.create_surface(SurfaceKind::Local, bytes).expect("a surface");
         let [next, late] = [3 * MIB, 2 * MIB].map(surface);
-        player.evict(&used, EvictFlags::empty());
-        let comes = player.make_resident(&next);
-        let mut other = bystanders::player(&host, stage);
-        goes_on_within_bound(&host, &mut other, |other| other.pinned(SurfaceKind::Local, MIB));
+        let comes = gives_way_for_a_bystander(&host, &player, &used, &next, stage);
+        if has_turn {
+            drain(&host);
+        }
         if let Residency::Pending { paging_fence_value, .. } = comes {
             let paging = player.gpu.paging().fence();
             player.lane.wait_on_gpu(&player.gpu, None, paging, paging_fence_value).expect("a wait");
@@ -176,7 +189,45 @@ fn content_that_a_lock_keeps_out_comes_behind_what_its_device_withholds() {
         drain(&host);
         host.check_invariants().expect("nothing is left of it");
     }
-    assert!(held >= 3, "adapters with memory of their own: {held}");
+    assert!(held >= 6, "adapters with memory of their own, each way: {held}");
+}
+
+/// Waiting buffers whose lists are residency bring more than the memory holds, each in portions, and all the same content: a bystander goes on,
+/// and each buffer finds its content as the one before it has left it.
+#[test]
+fn each_waiting_buffer_brings_the_same_content_again() {
+    // spec: memory §6.1, memory §8.6
+    let (host, _) = host_of("wddm1-banks");
+    let [mut holder, mut other] = [(); 2].map(|()| player(&host, Stage::Packet));
+    let go = holder.fence();
+    holder.lane.wait_on_gpu(&holder.gpu, None, &go, 1).expect("a wait");
+    let queues = |player: &mut Player| {
+        let surface = |kind, bytes| player.gpu.create_surface(kind, bytes).expect("a surface");
+        let surfaces: Vec<Surface> = (0..6).map(|_| surface(SurfaceKind::Local, MIB)).collect();
+        let report = surface(SurfaceKind::System, 4096);
+        let mut last = 0;
+        for round in 0..6 {
+            for (nth, surface) in (1..).zip(&surfaces) {
+                if round > 0 {
+                    player.lane.check(surface, round * 8 + nth - 8, &report, nth);
+                }
+                player.lane.pattern(surface, round * 8 + nth);
+            }
+            last = player.submit();
+        }
+        (surfaces, report, last)
+    };
+    let ends = |player: &mut Player, (_, report, last): &(Vec<Surface>, Surface, u64)| {
+        player.lane.wait(&player.gpu, *last).expect("it completes");
+        assert_eq!(report.lock().expect("system memory").read_word(0), 0, "content was lost");
+    };
+    let held = queues(&mut holder);
+    let quick = queues(&mut other);
+    ends(&mut other, &quick);
+    holder.gpu.device().signal(&go, 1).expect("the work goes on");
+    ends(&mut holder, &held);
+    drain(&host);
+    host.check_invariants().expect("nothing is left of it");
 }
 
 /// A call waits until the ring has got past what is queued, and queues nothing.

@@ -52,17 +52,9 @@ impl Write for Written {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         let (words, rest) = text.as_bytes().as_chunks();
         words.iter().for_each(|word| self.take(*word));
-        // `Debug` writes mostly a few bytes at once: loads that overlap take them, and no loop counts them.
-        let last = match *rest {
-            [] => return Ok(()),
-            [first] => u64::from(first),
-            [first, .., last] if rest.len() < 4 => u64::from(first) | u64::from(rest[1]) << 8 | u64::from(last) << 16,
-            _ => {
-                let half = |bytes: Option<&[u8; 4]>| u64::from(u32::from_le_bytes(*bytes.expect("four bytes or more")));
-                half(rest.first_chunk()) | half(rest.last_chunk()) << 32
-            }
-        };
-        self.take((last ^ (rest.len() as u64) << 61).to_le_bytes());
+        // `Debug` writes mostly a few bytes at once: no call copies them.
+        let last = rest.iter().rev().fold(0, |last: u64, byte| last << 8 | u64::from(*byte));
+        self.take(last.to_le_bytes());
         Ok(())
     }
 }

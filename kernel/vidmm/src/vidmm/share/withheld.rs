@@ -59,7 +59,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if !self.devices[device].lists(id) {
             return;
         }
-        let count = self.devices.withhold(device, id, self.allocations[id].comings.last().copied().unwrap_or(0));
+        let count = self.devices.withhold(device, id, self.allocations[id].last_coming());
         self.remove_holder(id, device);
         self.foresee_leave(device, id);
         self.release(id, count, &[]);
