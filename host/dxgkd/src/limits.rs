@@ -195,6 +195,12 @@ impl Limits {
         self.processes.saturating_mul(each).saturating_add(DESCRIPTORS_BESIDE)
     }
 
+    /// How many processes can have all that they may at the same time, where the operating system gives `descriptors`.
+    pub fn processes_within(&self, descriptors: u64) -> u64 {
+        let each = (self.descriptors_at_most() - DESCRIPTORS_BESIDE) / self.processes.max(1);
+        descriptors.saturating_sub(DESCRIPTORS_BESIDE) / each.max(1)
+    }
+
     /// These limits where the operating system gives `descriptors`. As many processes are served as the limits say, and allocations need
     /// none. What each process may share is lowered until `descriptors` suffice when every client has all that it may, down to
     /// [`DESCRIPTORS_LEAST`]; where even that is too much, a client that asks for one when there is none left is refused what it asks for.
@@ -243,6 +249,11 @@ mod tests {
         // All processes are served, and each keeps what it needs at the least.
         let few = Limits::default().within(1_024).expect("descriptors for all");
         assert_eq!((few.processes, few.process.descriptors), (64, DESCRIPTORS_LEAST));
+        // Where not even that suffices for all, it does for fewer.
+        let (some, needed) = (few.processes_within(20_000), few.descriptors_at_most());
+        let fewer = |processes| Limits { processes, ..few.clone() }.descriptors_at_most();
+        assert!(needed > 20_000 && fewer(some) <= 20_000 && fewer(some + 1) > 20_000, "{some}");
+        assert_eq!(few.processes_within(needed), few.processes);
         assert_eq!(Limits::default().within(767), None, "eight for each, and those of the daemon");
         assert!(Limits::default().within(768).is_some());
         assert_eq!(Limits { processes: 1_000, ..Limits::default() }.within(8_255), None);

@@ -110,6 +110,20 @@ mod tests {
     }
 
     #[test]
+    fn an_adapter_has_the_video_memory_that_its_profile_says() {
+        let text = adapters(Some("discrete-4k"), false).unwrap();
+        let row = text.lines().find(|line| line.contains("dedicated video")).expect("a row");
+        assert!(
+            text.contains("a mid-size discrete GPU: 8 GiB") && row.contains("8.00 GiB (8,589,934,592 bytes) for"),
+            "{row}"
+        );
+        assert!(row.contains("beside them, for page tables"), "{row}");
+        let without = adapters(Some("integrated"), false).unwrap();
+        let row = without.lines().find(|line| line.contains("dedicated video")).expect("a row");
+        assert!(row.ends_with(" 0 bytes"), "{row}");
+    }
+
+    #[test]
     fn an_adapter_shows_its_page_table_levels() {
         // spec: memory §4.2, memory §4.3
         for (name, count, bits) in [
@@ -155,7 +169,8 @@ mod tests {
     fn a_profile_that_there_is_not_is_refused_with_those_that_there_are() {
         let error = adapters(Some("nonsense"), false).unwrap_err();
         assert_eq!(error.exit_code(), 2);
-        assert!(error.to_string().contains("discrete-4k"), "{error}");
+        let text = error.to_string();
+        assert!(PROFILES.iter().all(|profile| text.contains(profile.name)) && !text.contains('…'), "{text}");
     }
 
     #[test]

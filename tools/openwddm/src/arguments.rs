@@ -94,7 +94,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "SOCKET", conflicts_with_all = ["vram", "system", "adapters", "place", "virtual_time", "link", "choices",
         "log_submissions", "delay", "level", "limit"])]
     pub connect: Option<PathBuf>,
-    /// Video memory of each adapter: bytes, a number with KiB … TiB or KB … TB, or a percentage of the workload's peak
+    /// Video memory of each adapter: a share of the workload's peak (60%, 0.6), or a number with KiB … TiB or KB … TB, or bytes
     #[arg(long, value_name = "SIZE|PERCENT", default_value = "60%", allow_hyphen_values = true)]
     pub vram: MemorySize,
     /// System memory for the storages of each adapter, which stays theirs while they are in video memory: a size as with --vram
@@ -321,11 +321,12 @@ mod tests {
         assert_eq!(options.workload, Workload::Bundled);
         assert_eq!((options.vram, options.steps, options.seed), (default_run().vram, 2, 0));
         assert!(!options.verify && !options.virtual_time && !options.recorded);
+        assert_eq!(run(&["--vram", "0.6"]).unwrap().vram, options.vram, "as in a sweep");
     }
 
     #[test]
     fn a_refusal_names_argument_value_and_remedy() {
-        for value in ["0", "-5", "NaN", "5Gi", "99999999999TiB", "-60%"] {
+        for value in ["0", "-5", "60", "NaN", "5Gi", "99999999999TiB", "-60%"] {
             let message = run(&["--vram", value]).unwrap_err();
             assert!(message.contains("--vram") && message.contains(value) && message.contains("60%"), "{message}");
         }

@@ -25,7 +25,7 @@ pub struct BoundArguments {
     /// A recorded workload, plain or gzipped JSON [default: the bundled GPT training step]
     #[arg(value_name = "WORKLOAD")]
     pub workload: Option<PathBuf>,
-    /// Video memory: bytes, a number with KiB … TiB or KB … TB, or a percentage of the workload's peak
+    /// Video memory: a share of the workload's peak (60%, 0.6), or a number with KiB … TiB or KB … TB, or bytes
     #[arg(long, value_name = "SIZE|PERCENT", default_value = "60%", allow_hyphen_values = true)]
     pub vram: MemorySize,
     /// How many steps; the cost of one more is printed beside them
@@ -92,7 +92,7 @@ pub fn bound(arguments: &BoundArguments) -> Result<String, RunError> {
         let lru = lru_bytes(&workload, steps, vram_bytes, profile.segment_page_bytes()).ok();
         Ok(Figures { least: least_time(&bound, link, work_ns(&workload, steps)), bound, lru })
     };
-    let refusal = |error| refused(arguments, &workload, vram_bytes, error);
+    let refusal = |error| refused(arguments, &workload, error);
     let asked = figures(steps).map_err(refusal)?;
     let further = figures(steps + 1).ok();
     let found = Found { profile, link, steps, peak_bytes, vram_bytes, asked, further, workload };
@@ -110,12 +110,15 @@ fn work_ns(workload: &replay::Workload, steps: u32) -> Option<u64> {
     workload.recorded_ns(workload.ops() as u64 * u64::from(steps))
 }
 
-fn refused(arguments: &BoundArguments, workload: &replay::Workload, vram_bytes: u64, error: BoundError) -> RunError {
+fn refused(arguments: &BoundArguments, workload: &replay::Workload, error: BoundError) -> RunError {
     let problem = error.to_string();
     let (argument, remedy) = match error {
         BoundError::TooSmall { needed, .. } => {
             let peak = workload.peak_bytes(PEAK_STEPS);
-            (format!("--vram {vram_bytes}"), format!("give at least {needed} bytes (the peak is {peak})"))
+            (
+                format!("--vram {}", arguments.vram.as_argument()),
+                format!("give at least {needed} bytes (the peak is {peak})"),
+            )
         }
         BoundError::TooManyOperations { .. } => too_many(arguments.steps, OPERATIONS_MAX, workload.ops() as u64),
         BoundError::TooManyUses { of_a_step, .. } => too_many(arguments.steps, USES_MAX, of_a_step),
@@ -272,7 +275,7 @@ mod tests {
         };
         let workload = run::open(&Workload::Bundled).unwrap();
         let error = BoundError::OutOfTime { effort: bound::Effort::default(), at_least: 12_345 };
-        let RunError::Argument { argument, problem, remedy } = refused(&arguments, &workload, 9, error) else {
+        let RunError::Argument { argument, problem, remedy } = refused(&arguments, &workload, error) else {
             panic!("no argument is to blame")
         };
         assert_eq!(argument, "--time-limit 7");

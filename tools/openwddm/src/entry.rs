@@ -33,7 +33,7 @@ pub fn enter() -> ExitCode {
     };
     let (code, error) = match done {
         Ok(code) => (code, None),
-        Err(error) => (error.exit_code(), Some(error)),
+        Err(error) => (error.exit_code(), Some(error.as_typed(std::env::args_os()))),
     };
     let lost = out.end();
     for error in error.iter().chain(&lost) {

@@ -2,6 +2,7 @@
 //!
 //! The blame decides the exit code: 2 for the user's input, 1 for the run itself. Commands return the error, `entry` prints it.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use thiserror::Error;
@@ -72,6 +73,15 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// The error with a size in its argument as the user wrote it: a command knows the value of a size and not its text. An argument that the command
+    /// line does not have, or has several times, stays as it is.
+    pub fn as_typed(self, words: impl Iterator<Item = OsString>) -> RunError {
+        let RunError::Argument { argument, problem, remedy } = self else { return self };
+        let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+        let argument = typed(&argument, &words).unwrap_or(argument);
+        RunError::Argument { argument, problem, remedy }
+    }
+
     /// The process exit code: 2 when the input is to blame, else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -82,6 +92,35 @@ impl RunError {
             | RunError::Unwritten { .. } => 1,
         }
     }
+}
+
+/// Options that have a size.
+const SIZED: [&str; 4] = ["--vram", "--system", "--adapter", "--constants"];
+
+/// The text of an argument among the words of a command line: of `--vram 524288` the words `--vram` and `0.5MiB`, say.
+fn typed(argument: &str, words: &[String]) -> Option<String> {
+    if let Some(rest) = argument.strip_prefix("budget=") {
+        let terms = words.iter().filter_map(|word| word.split_once(",budget=")?.1.split(',').next());
+        let (_, of) = rest.split_once(' ')?;
+        return the_one(terms).map(|budget| format!("budget={budget} {of}"));
+    }
+    let (option, value) = argument.split_once(' ').unwrap_or((argument, ""));
+    if !SIZED.contains(&option) || value.contains(" --") {
+        return None;
+    }
+    let values = || {
+        let behind = words.windows(2).filter(|pair| pair[0] == option).map(|pair| pair[1].as_str());
+        behind.chain(words.iter().filter_map(|word| word.strip_prefix(option)?.strip_prefix('=')))
+    };
+    // Of several adapters the one of this profile.
+    let named = value.split_once(',').map_or(value, |(name, _)| name);
+    let like = values().filter(|typed| !named.is_empty() && typed.split(',').next() == Some(named));
+    the_one(values()).or_else(|| the_one(like)).map(|typed| format!("{option} {typed}"))
+}
+
+/// The only one that there is.
+fn the_one<'a>(mut of: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    of.next().filter(|_| of.next().is_none())
 }
 
 #[cfg(test)]
@@ -111,5 +150,39 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with(r"workload a\u000aerror: b\u001b[2J: operation"), "{text}");
         assert!(text.contains(r"\u202ex") && !text.contains("\nerror"), "{text}");
+    }
+
+    #[test]
+    fn an_argument_is_said_as_it_was_written() {
+        let said = |argument: &str, line: &str| {
+            let words = line.split(' ').map(OsString::from);
+            let (argument, problem, remedy) = (argument.to_owned(), String::new(), String::new());
+            let RunError::Argument { argument, .. } =
+                (RunError::Argument { argument, problem, remedy }).as_typed(words)
+            else {
+                unreachable!("it was one")
+            };
+            argument
+        };
+        for (computed, line, wanted) in [
+            ("--vram 524288", "openwddm run --vram 0.5MiB", "--vram 0.5MiB"),
+            ("--vram 524288", "openwddm run --vram=0.5MiB --steps 2", "--vram 0.5MiB"),
+            ("--vram", "openwddm run --vram 1GiB", "--vram 1GiB"),
+            ("--vram 60%", "openwddm run", "--vram 60%"),
+            ("--adapter a,vram=4096", "openwddm run --adapter a,vram=4KiB --adapter b", "--adapter a,vram=4KiB"),
+            ("--adapter a,vram=4096", "openwddm run --adapter a,vram=4KiB --adapter a", "--adapter a,vram=4096"),
+            ("--adapter", "openwddm run --adapter a --adapter b", "--adapter"),
+            (
+                "--policy planner --set eviction=lru",
+                "openwddm run --policy planner",
+                "--policy planner --set eviction=lru",
+            ),
+            ("budget=1024 of gpt", "openwddm run a.json,budget=1KiB,priority=high b.json", "budget=1KiB of gpt"),
+            ("budget=1024 of gpt", "openwddm run a.json,budget=1KiB b.json,budget=1KiB", "budget=1024 of gpt"),
+            ("--stage user", "openwddm run --stage packet,user", "--stage user"),
+            ("serve", "openwddm serve", "serve"),
+        ] {
+            assert_eq!(said(computed, line), wanted, "{line}");
+        }
     }
 }

@@ -78,5 +78,27 @@ impl Output {
     }
 }
 
+/// Makes a folder for files of this purpose, if it is not there.
+///
+/// # Errors
+/// [`RunError::File`]: the path leads through a file or to one, or the operating system makes no folder there.
+pub fn make_folder(role: &str, path: &Path) -> Result<(), RunError> {
+    std::fs::create_dir_all(path).map_err(|error| {
+        let file = path.ancestors().find(|part| std::fs::metadata(part).is_ok_and(|found| !found.is_dir()));
+        let (problem, remedy) = match file {
+            Some(file) if file == path => (
+                "a file stands there, and a folder is needed".to_owned(),
+                "name a folder, or move the file away".to_owned(),
+            ),
+            Some(file) => {
+                let file = terminal_text::printable::path(file);
+                (format!("{file} is a file, and no folder"), "name a folder below another one".to_owned())
+            }
+            None => (format!("the folder cannot be made: {error}"), "name a folder that you may write to".to_owned()),
+        };
+        RunError::File { role: role.to_owned(), path: path.to_owned(), problem, remedy }
+    })
+}
+
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use clap_mangen::Man;
 use crate::arguments::Arguments;
 use crate::console::Out;
 use crate::error::RunError;
-use crate::output::Output;
+use crate::output::{Output, make_folder};
 
 /// What the folder is called in messages.
 const ROLE: &str = "--folder";
@@ -43,12 +43,7 @@ pub fn manual(arguments: &ManArguments, out: &mut Out) -> Result<(), RunError> {
         out.print(&String::from_utf8(page).expect("the descriptions are text"));
         return Ok(());
     };
-    std::fs::create_dir_all(folder).map_err(|error| RunError::File {
-        role: ROLE.to_owned(),
-        path: folder.clone(),
-        problem: format!("the folder cannot be made: {error}"),
-        remedy: "name a folder that can be made and written".to_owned(),
-    })?;
+    make_folder(ROLE, folder)?;
     let mut command = command.disable_help_subcommand(true);
     command.build();
     // All places are judged before the first page is written.

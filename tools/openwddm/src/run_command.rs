@@ -9,7 +9,7 @@ use crate::console::{self, Out};
 use crate::error::RunError;
 use crate::interruption::INTERRUPTED;
 use crate::outcome::{INCOMPLETE, Outcome};
-use crate::output::Output;
+use crate::output::{Output, make_folder};
 use crate::progress::Progress;
 use crate::run::{self, RunOptions, Workload};
 use crate::timeline::Timeline;
@@ -23,11 +23,12 @@ const DEFAULT_FOLDER: &str = "out";
 /// # Errors
 /// [`RunError::File`].
 pub fn prepare_default_folder() -> Result<(), RunError> {
-    std::fs::create_dir_all(DEFAULT_FOLDER).map_err(|error| RunError::File {
-        role: "output folder".to_string(),
-        path: DEFAULT_FOLDER.into(),
-        problem: format!("cannot be created: {error}"),
-        remedy: "start it in a folder that you may write to, or name the files: openwddm run --trace FILE".to_string(),
+    make_folder("output folder", Path::new(DEFAULT_FOLDER)).map_err(|error| match error {
+        RunError::File { role, path, problem, .. } => {
+            let remedy = "start it in another folder, or name the files: openwddm run --trace FILE".to_owned();
+            RunError::File { role, path, problem, remedy }
+        }
+        other => other,
     })
 }
 

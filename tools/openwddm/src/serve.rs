@@ -3,6 +3,7 @@
 
 mod config;
 pub mod crash;
+mod descriptors;
 pub mod outside;
 mod reload;
 mod setup;
@@ -18,8 +19,11 @@ use std::time::Instant;
 use clap::Args;
 use dxgk_host::{FaultPlan, Host, HostConfig, HostError};
 use dxgkd::{
-    Daemon, Files, Limits, Outside, SandboxError, ServeError, Socket, give_up_calls, give_up_files, raise_descriptors,
+    Daemon, Files, Outside, SandboxError, ServeError, Socket, give_up_calls, give_up_files, raise_descriptors,
 };
+
+use rustix::io::Errno;
+use terminal_text::printable::path as shown;
 
 use crate::console::{Log, Out};
 use crate::error::RunError;
@@ -29,6 +33,7 @@ use crate::run::AdapterChoice;
 use crate::size::MemorySize;
 use config::Config;
 use crash::{LastEvents, log_panics, record_panics};
+use descriptors::met;
 use reload::{Reload, until_stopped};
 use stops::Stops;
 use value::{Count, Mode};
@@ -196,16 +201,43 @@ fn not_given_up(error: SandboxError) -> RunError {
     }
 }
 
+/// A place that takes no socket is the user's fault; a lack of the operating system's means, or of the service manager's, is none.
 fn unserved(error: ServeError) -> RunError {
-    let remedy = match &error {
-        ServeError::Busy(_) => "give another --socket, or stop the program that listens there",
-        ServeError::Taken { .. } => "give another --socket, or move the file away",
-        ServeError::Socket { .. } => "give another --socket",
-        ServeError::Handed(_) | ServeError::Thread(_) => {
-            "correct the fault that the operating system or the service manager names"
-        }
+    let at = |path: &str, problem: String, remedy: &str| RunError::File {
+        role: "--socket".to_owned(),
+        path: path.into(),
+        problem,
+        remedy: remedy.to_owned(),
     };
-    RunError::Kernel { problem: error.to_string(), remedy: remedy.to_owned() }
+    match &error {
+        ServeError::Busy(path) => at(
+            path,
+            "another daemon listens there already".to_owned(),
+            "give another --socket, or stop the program that listens there",
+        ),
+        ServeError::Taken { path, what } => at(
+            path,
+            format!("{what} stands there, and the daemon removes only a socket that no program has"),
+            "give another --socket, or move the file away",
+        ),
+        ServeError::Socket { path, source } if !lacks_means(*source) => {
+            let folder = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir());
+            let problem = folder.map_or_else(
+                || format!("no socket can be made there: {source}"),
+                |folder| format!("{} is no folder that is there", shown(folder)),
+            );
+            at(path, problem, "give another --socket, in a folder that is there and that you may write to")
+        }
+        ServeError::Socket { .. } | ServeError::Handed(_) | ServeError::Thread(_) => RunError::Kernel {
+            problem: error.to_string(),
+            remedy: "correct the fault that the operating system or the service manager names".to_owned(),
+        },
+    }
+}
+
+/// Whether the operating system lacks descriptors, memory or room, at whatever place.
+fn lacks_means(error: Errno) -> bool {
+    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS | Errno::NOSPC | Errno::IO)
 }
 
 /// The configuration of the command line, laid over that of the file.
@@ -284,62 +316,13 @@ fn check(arguments: &ServeArguments, config: &Config) -> Result<String, RunError
         .socket
         .as_ref()
         .map_or("a socket that a service manager hands over".to_owned(), |path| path.display().to_string());
-    let lowered = met.lowered().map_or(String::new(), |lowered| format!("note: {lowered}\n"));
-    Ok(format!(
-        "the configuration is good: {profiles} at {place}, for {} processes that may need {} of {} descriptors\n{lowered}",
-        met.limits.processes,
-        met.limits.descriptors_at_most(),
-        met.given,
-    ))
-}
-
-/// Limits for which the operating system gives enough descriptors.
-struct Met {
-    limits: Limits,
-    /// The limits that the configuration says.
-    said: Limits,
-    /// Descriptors that the operating system gives.
-    given: u64,
-}
-
-impl Met {
-    /// The limits that were lowered, in words.
-    fn lowered(&self) -> Option<String> {
-        let Met { limits, said, given } = self;
-        (limits != said).then(|| format!(
-            "too few descriptors for the default limits, {given} where {} are needed: each process may have {} of {} sections and NT handles as descriptors",
-            said.descriptors_at_most(), limits.process.descriptors, said.process.descriptors
-        ))
-    }
-
-    /// The limits; the log has it if they were lowered.
-    fn told(self) -> Limits {
-        if let Some(lowered) = self.lowered() {
-            tracing::warn!("{lowered}");
-        }
-        self.limits
-    }
-}
-
-/// Lowers the default limits to what the operating system gives.
-///
-/// # Errors
-/// [`RunError::Argument`] for configured limits that need more descriptors, or where there are too few for one client.
-fn met(config: &Config, given: u64) -> Result<Met, RunError> {
-    let said = config.limits();
-    let needed = said.descriptors_at_most();
-    if needed <= given {
-        return Ok(Met { limits: said.clone(), said, given });
-    }
-    let limits = said.within(given).ok_or_else(|| RunError::Argument {
-        argument: "limits of processes and descriptors".to_owned(),
-        problem: format!(
-            "{} processes with {} descriptors each for what they share may need {needed} descriptors, and the operating system gives {given}",
-            said.processes, said.process.descriptors
-        ),
-        remedy: "lower one of them, or raise the hard limit of open files (LimitNOFILE=, ulimit -Hn)".to_owned(),
-    })?;
-    Ok(Met { limits, said, given })
+    let served = format!("{profiles} at {place}, for {} processes", met.limits.processes);
+    let verdict = match met.shortage() {
+        None => format!("good: {served} that may need {} of {} descriptors", met.needed(), met.given),
+        Some(_) => format!("usable, but not in full: {served}"),
+    };
+    let notes: String = met.notes().iter().map(|note| format!("note: {note}\n")).collect();
+    Ok(format!("the configuration is {verdict}\n{notes}"))
 }
 
 fn count(text: &str) -> Result<Count, String> {

@@ -1,5 +1,5 @@
-//! Amounts of memory as people type them for a workload: `6GiB`, `1.5GB` as everywhere ([`dxgk_host::parse_bytes`]), and `60%` of its
-//! peak. The command line's parser calls it.
+//! Amounts of memory as people type them for a workload: `6GiB`, `1.5GB` as everywhere ([`dxgk_host::parse_bytes`]), and shares of its
+//! peak: `60%`, `0.6`. The command line's parser calls it, and that of a sweep's ranges.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,40 +32,78 @@ impl MemorySize {
     }
 }
 
+impl MemorySize {
+    /// A text that means the same as an argument: `60%`, `4096`. The text that a user typed may be another one.
+    pub fn as_argument(self) -> String {
+        match self {
+            MemorySize::Bytes(bytes) => bytes.to_string(),
+            MemorySize::OfPeak { millionths } => format!("{}%", percent(millionths)),
+        }
+    }
+}
+
 impl fmt::Display for MemorySize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MemorySize::Bytes(bytes) => f.write_str(&terminal_text::units::bytes(*bytes)),
-            MemorySize::OfPeak { millionths } => {
-                let (whole, part) = (millionths / 10_000, millionths % 10_000);
-                let digits = format!("{part:04}");
-                let digits = digits.trim_end_matches('0');
-                let point = if digits.is_empty() { "" } else { "." };
-                write!(f, "{whole}{point}{digits} % of the peak")
-            }
+            MemorySize::OfPeak { millionths } => write!(f, "{} % of the peak", percent(*millionths)),
         }
     }
+}
+
+/// Millionths as a percentage, without zeros behind the point.
+fn percent(millionths: u64) -> String {
+    let (whole, part) = (millionths / 10_000, millionths % 10_000);
+    let digits = format!("{part:04}");
+    let digits = digits.trim_end_matches('0');
+    let point = if digits.is_empty() { "" } else { "." };
+    format!("{whole}{point}{digits}")
 }
 
 /// Why a text is no amount of memory, with the amounts that are.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}; {REMEDY}")]
-pub struct SizeError(pub AmountError);
+pub struct SizeError(pub SizeProblem);
 
-const REMEDY: &str = "give bytes, or a number with KiB, MiB, GiB, TiB, KB, MB, GB, TB, or a percentage of the workload's peak: 6GiB, 1.5GB, 60%";
+/// The fault in a text that is no amount of memory.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SizeProblem {
+    /// It is none of any kind.
+    #[error(transparent)]
+    Amount(#[from] AmountError),
+    /// A bare number that no one means in bytes.
+    #[error("{0} without a unit counts bytes, which hold not even a page: {0}% is that share of the peak")]
+    Bare(String),
+}
+
+const REMEDY: &str = "give a share of the workload's peak (60%, 0.6), or a number with KiB, MiB, GiB, TiB, KB, MB, GB, TB (6GiB, 1.5GB), or bytes";
 /// Millionths of a whole.
 const WHOLE: u64 = 1_000_000;
+/// A bare number up to this is a share of the peak, in millionths; above, it counts bytes.
+const SHARE_MAX: u64 = 10 * WHOLE;
+/// A bare number up to this would be a percentage: as bytes it is less than any adapter's page.
+const PERCENT_MAX: u64 = 1_000;
 
 impl FromStr for MemorySize {
     type Err = SizeError;
 
     fn from_str(text: &str) -> Result<MemorySize, SizeError> {
-        let (number, unit) = split_amount(text).map_err(SizeError)?;
+        let wrong = |error: AmountError| SizeError(error.into());
+        let (number, unit) = split_amount(text).map_err(wrong)?;
         if unit == "%" {
-            let millionths = scaled(number, u128::from(WHOLE / 100)).map_err(SizeError)?;
+            let millionths = scaled(number, u128::from(WHOLE / 100)).map_err(wrong)?;
             return Ok(MemorySize::OfPeak { millionths });
         }
-        parse_bytes(text).map(MemorySize::Bytes).map_err(SizeError)
+        if unit.is_empty()
+            && let Ok(millionths) = scaled(number, u128::from(WHOLE))
+            && millionths <= SHARE_MAX
+        {
+            return Ok(MemorySize::OfPeak { millionths });
+        }
+        match parse_bytes(text).map_err(wrong)? {
+            ..=PERCENT_MAX if unit.is_empty() => Err(SizeError(SizeProblem::Bare(number.trim().to_owned()))),
+            bytes => Ok(MemorySize::Bytes(bytes)),
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! The command `sweep`: its arguments, the files below its folder, and its words. The sweep itself is `sweep`'s. Called by `entry`.
 
-use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -16,7 +15,7 @@ use crate::console::Out;
 use crate::error::RunError;
 use crate::interruption::INTERRUPTED;
 use crate::link::LinkRate;
-use crate::output::Output;
+use crate::output::{Output, make_folder};
 use crate::progress::Progress;
 use crate::run::Workload;
 use crate::sweep::{BOUND_SECONDS, Knee, STEPS, Shard, Sizes, SweepOptions, Swept, Unfit, knees, page, sweep, table};
@@ -122,12 +121,7 @@ pub fn run(
 ) -> Result<u8, RunError> {
     // A refused adapter leaves no folder behind.
     arguments.adapter.as_deref().map(|adapter| asked("--adapter", adapter)).transpose()?;
-    fs::create_dir_all(&arguments.out).map_err(|error| RunError::File {
-        role: "--out".to_owned(),
-        path: arguments.out.clone(),
-        problem: format!("the folder cannot be made: {error}"),
-        remedy: "name a folder that you may write to".to_owned(),
-    })?;
+    make_folder("--out", &arguments.out)?;
     let picture = Output::check("--out", &arguments.out.join(PAGE))?;
     let swept = sweep(&arguments.options(), progress, cancel);
     progress.finish();

@@ -138,10 +138,11 @@ fn what_cannot_be_is_refused_with_its_place() {
     );
     let file = path.to_str().unwrap();
     refused(
-        &[file, "--vram", "39"],
-        &["--vram 39", "operation 1 of the step (huge) needs 40 bytes", "give at least 40"],
+        &[file, "--vram", "39B"],
+        &["--vram 39B:", "operation 1 of the step (huge) needs 40 bytes", "give at least 40"],
     );
     refused(&[file, "--vram", "0"], &["--vram", "6GiB"]);
+    refused(&[file, "--vram", "39"], &["'39'", "39% is that share of the peak"]);
     refused(&[file, "--steps", "0"], &["--steps"]);
     refused(&[file, "--adapter", "voodoo"], &["voodoo", "discrete-4k"]);
     refused(&[file, "--link", "5"], &["--link", "15.754GB/s"]);

@@ -35,12 +35,12 @@ fn the_least_budget_that_is_named_runs_and_a_page_less_is_refused() {
     ] {
         for more in [&["--policy", "lru"][..], &["--policy", "kept"]] {
             let with = |budget: u64| {
-                let workload = format!("{GPT},budget={budget}");
+                let workload = format!("{GPT},budget={budget}B");
                 run(&[&[workload.as_str(), "--adapter", adapter], &small[..], more].concat())
             };
             let (code, text) = with(1);
             assert_eq!(code, Some(2), "{adapter}: {text}");
-            assert!(text.contains("budget=1 of gpt") && text.contains("the largest operation needs"), "{text}");
+            assert!(text.contains("budget=1B of gpt") && text.contains("the largest operation needs"), "{text}");
             let least = named(&text, "give at least ");
             let (code, text) = with(least);
             assert_eq!(code, Some(0), "{adapter} with {least}: {text}");

@@ -15,7 +15,7 @@ fn refused(arguments: &[&str], parts: &[&str]) {
 
 #[test]
 fn bad_input_ends_with_two_and_says_what_to_do() {
-    refused(&["run", "--vram", "0"], &["--vram", "'0'", "6GiB, 1.5GB, 60%"]);
+    refused(&["run", "--vram", "0"], &["--vram", "'0'", "(60%, 0.6)", "(6GiB, 1.5GB)"]);
     refused(&["run", "--vram", "-1GiB"], &["--vram", "-1GiB", "negative"]);
     refused(&["run", "--steps", "0"], &["--steps", "from 1 to"]);
     refused(&["run", "--verify", "--virtual-time"], &["no bytes are stored", "what to do"]);

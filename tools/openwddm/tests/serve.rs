@@ -103,7 +103,11 @@ fn what_cannot_be_served_or_connected_to_is_refused_with_what_to_do() {
     refused(&["serve", "--socket", path, "--adapter", "no-such"], 2, &["no-such", "discrete-4k"]);
     refused(&["serve", "--socket", path, "--adapter", "iommu"], 1, &["not supported", "CPU addresses"]);
     refused(&["serve", "--socket", path, "--adapter", "discrete-4k,vram=50%"], 2, &["no workload", "give bytes"]);
-    refused(&["serve", "--socket", "/no/such/folder/kernel"], 1, &["/no/such/folder/kernel", "--socket"]);
+    refused(
+        &["serve", "--socket", "/no/such/folder/kernel"],
+        2,
+        &["--socket /no/such/folder/kernel: /no/such/folder is no folder that is there"],
+    );
     let config = folder.path().join("config.toml");
     let config = config.to_str().expect("a path in UTF-8");
     refused(&["serve", "--config", config], 2, &["config.toml", "No such file", "--write-config"]);

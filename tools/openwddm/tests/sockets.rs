@@ -31,7 +31,7 @@ fn refused(path: &Path, part: &str) {
     let before = fs::symlink_metadata(path).expect("something stands there");
     let output = openwddm(&["serve", "--socket"]).arg(path).args(SMALL).output().expect("it ends");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains(part) && text.contains("give another --socket"), "{text}");
     let after = fs::symlink_metadata(path).expect("it stands there still");
     assert_eq!((after.ino(), after.mode(), after.len()), (before.ino(), before.mode(), before.len()));
@@ -129,7 +129,7 @@ fn of_daemons_that_start_at_once_on_remains_one_serves() {
     }
     for mut child in started {
         match child.try_wait().expect("it is there") {
-            Some(status) => assert_eq!(status.code(), Some(1)),
+            Some(status) => assert_eq!(status.code(), Some(2)),
             None => {
                 drop(SocketLink::connect(&socket).expect("it serves"));
                 kill_process(Pid::from_child(&child), Signal::TERM).expect("it runs");

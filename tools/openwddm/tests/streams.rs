@@ -123,7 +123,7 @@ fn names_of_a_recording_are_shown_and_not_obeyed() {
         (vec!["run", word, word, "--virtual-time", "--vram", "32MiB"], 0),
         (vec!["adapters", "evil\u{1b}[2J\u{9b}1m"], 2),
         (vec!["run", "--vram", "1\u{1b}[2J"], 2),
-        (vec!["serve", "--socket", "/no/such\u{1b}[2J/kernel"], 1),
+        (vec!["serve", "--socket", "/no/such\u{1b}[2J/kernel"], 2),
     ] {
         let output = openwddm(&words).output().expect("it ends");
         let said = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8(bytes.clone()).expect("text"));

@@ -193,7 +193,7 @@ fn what_cannot_be_swept_is_refused_with_its_place() {
     refused(
         at,
         &["--vram", "0.001..0.002"],
-        &["--vram", "no size of the sweep fits gpt", "give at least", "the peak is 248325436"],
+        &["--vram 0.001..0.002:", "no size of the sweep fits gpt", "give at least", "the peak is 248325436"],
     );
     refused(at, &["--policy", "fifo"], &["fifo", "lru"]);
     refused(at, &["--processes", "0"], &["--processes 0", "1 to 64"]);
@@ -201,7 +201,11 @@ fn what_cannot_be_swept_is_refused_with_its_place() {
     refused(at, &["--adapter", "nonesuch"], &["--adapter nonesuch", "discrete-4k"]);
     refused(at, &["nowhere.json"], &["nowhere.json"]);
     fs::write(at.join("file"), "").unwrap();
-    refused(at, &["--out", "file"], &["--out file", "cannot be made"]);
+    refused(
+        at,
+        &["--out", "file"],
+        &["--out file", "a file stands there, and a folder is needed", "move the file away"],
+    );
     assert!(rows(&at.join("out/sweep")).is_empty());
 }
 
@@ -221,8 +225,25 @@ fn sizes_that_are_too_small_are_left_out_and_said() {
     refused(
         folder.path(),
         &[&banks[..2], &["--vram", "0.203"], &banks[4..]].concat(),
-        &["--vram 50410063", "no size", "larger"],
+        &["--vram 0.203:", "no size", "larger"],
     );
+}
+
+/// The page's sample has the columns and the figures that the same command prints.
+#[test]
+fn the_sample_of_the_page_is_what_a_sweep_prints() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sweep.md")).unwrap();
+    let (_, sample) = page.split_once("$ openwddm sweep --vram 0.5..1.0/6\n").expect("the sample");
+    let (sample, _) = sample.split_once("```").expect("its end");
+    let words = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (printed, sample) = (sweep(folder.path(), &["--vram", "1.0"]), words(sample));
+    // Head, unit, columns, and the one row.
+    for line in &words(&printed)[..4] {
+        assert!(sample.contains(line), "the page lacks `{line}` of\n{printed}");
+    }
 }
 
 /// A Parquet file with one column of numbers.

@@ -12,6 +12,8 @@ use std::path::Path;
 const LINE_MAX: usize = 300;
 /// Most characters of a name.
 const NAME_MAX: usize = 80;
+/// Most characters of a line of prose: it may hold a list that a reader needs whole, such as the adapters that there are.
+const PROSE_MAX: usize = 4_000;
 
 /// Text of several lines: line breaks and tabs stay.
 pub fn text(text: &str) -> Cow<'_, str> {
@@ -37,9 +39,10 @@ pub fn escaped(text: &str) -> String {
     text.chars().fold(String::new(), |shown, c| push(shown, c, !is_obeyed(c)))
 }
 
-/// Prose of several lines, which none of its lines can pass off as something else: all but the first are indented.
+/// Prose of several lines, which none of its lines can pass off as something else: all but the first are indented. Lists in it stay whole.
 pub fn paragraph(text: &str) -> String {
-    text.trim_end().split('\n').map(line).collect::<Vec<_>>().join("\n    ")
+    let lines = text.trim_end().split('\n').map(|line| short(&escaped(line), PROSE_MAX));
+    lines.collect::<Vec<_>>().join("\n    ")
 }
 
 /// A path in one line; bytes that are no text are `\xNN`.
@@ -105,6 +108,9 @@ mod tests {
     fn lines_stay_lines_and_are_not_endless() {
         assert_eq!((text("a\n\tb").as_ref(), line("a\nb").as_str()), ("a\n\tb", r"a\u000ab"));
         assert_eq!(paragraph("wrong\nerror: nothing\n"), "wrong\n    error: nothing");
+        let list = "discrete-4k, ".repeat(100);
+        assert_eq!(paragraph(&list), list.trim_end(), "a list is whole");
+        assert_eq!(paragraph(&"x".repeat(5_000)).chars().count(), PROSE_MAX - 1);
         let long = name(&format!("head{}tail", "x".repeat(1000)));
         assert!(long.chars().count() <= NAME_MAX && long.starts_with("head") && long.ends_with("tail"), "{long}");
     }

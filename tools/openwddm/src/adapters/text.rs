@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use ddi::SegmentFlags;
 use dxgk_host::{Profile, StoresWait};
 use dxgkrnl::{AdapterDescription, MonitoredFenceSignal, SegmentReport};
 use wddm_types::{PageRun, PciFunction, SegmentId};
@@ -67,7 +68,7 @@ fn features(sheet: &mut Sheet, adapter: &AdapterDescription) {
 fn totals(sheet: &mut Sheet, adapter: &AdapterDescription) {
     sheet.head("memory");
     let totals = &adapter.totals;
-    sheet.row("dedicated video", bytes_exact(totals.dedicated_video_bytes));
+    sheet.row("dedicated video", dedicated_video(adapter));
     sheet.row("dedicated system", bytes_exact(totals.dedicated_system_bytes));
     sheet.row("shared", format!("{}, the most that apertures map", bytes_exact(totals.shared_bytes)));
     sheet.row("total", bytes_exact(totals.video_bytes()));
@@ -79,6 +80,19 @@ fn totals(sheet: &mut Sheet, adapter: &AdapterDescription) {
     let size = bytes(u64::from(paging.size_bytes));
     sheet.row("locked stores wait", StoresWait::here().to_string());
     sheet.row("paging buffers", format!("{size} each, in {}", place(paging.segment)));
+}
+
+/// The memory of the adapter's own: for allocations, as a profile says it, and beside that.
+fn dedicated_video(adapter: &AdapterDescription) -> String {
+    let populated = SegmentFlags::POPULATED_FROM_SYSTEM_MEMORY;
+    let memory = adapter.segments.iter().filter(|segment| !segment.aperture && !segment.flags.contains(populated));
+    let (all, given) = memory.fold((0u64, 0u64), |(all, given), segment| {
+        (all.saturating_add(segment.size_bytes), given.saturating_add(segment.capacity_bytes))
+    });
+    match all.saturating_sub(given) {
+        0 => bytes_exact(adapter.totals.dedicated_video_bytes),
+        beside => format!("{} for allocations; {} beside them, for page tables", bytes_exact(given), bytes(beside)),
+    }
 }
 
 fn one_segment(sheet: &mut Sheet, segment: &SegmentReport) {

@@ -136,3 +136,19 @@ fn what_cannot_be_written_is_refused_with_what_to_do() {
     refused(&at("socket"), &["a socket"]);
     assert_eq!(names(folder.path()), 2);
 }
+
+#[test]
+fn a_folder_that_a_file_bars_is_refused_with_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    make_folder("--out", &at("a/b")).unwrap();
+    make_folder("--out", &at("a/b")).expect("it is there");
+    assert!(at("a/b").is_dir());
+    fs::write(at("file"), "").unwrap();
+    let barred = make_folder("--out", &at("file")).unwrap_err().to_string();
+    assert!(barred.contains("a file stands there") && barred.contains("move the file away"), "{barred}");
+    let below = make_folder("--out", &at("file/below/it")).unwrap_err().to_string();
+    assert!(below.contains(&format!("{} is a file, and no folder", at("file").display())), "{below}");
+    let elsewhere = make_folder("--out", Path::new("/proc/nowhere")).unwrap_err().to_string();
+    assert!(elsewhere.contains("/proc/nowhere: the folder cannot be made:"), "{elsewhere}");
+}

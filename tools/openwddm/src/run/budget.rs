@@ -28,7 +28,7 @@ pub fn judge(workloads: &[(replay::Workload, Terms)], adapters: &[Planned], step
         let least = adapters.iter().enumerate().map(least).max().unwrap_or(0);
         if given < least {
             return Err(RunError::Argument {
-                argument: format!("budget={given} of {}", workload.name()),
+                argument: format!("budget={} of {}", budget.as_argument(), workload.name()),
                 problem: format!("the largest operation needs {least} bytes at once"),
                 remedy: format!(
                     "give at least {least} bytes (the peak of this workload is {})",

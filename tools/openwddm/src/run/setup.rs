@@ -190,8 +190,8 @@ impl Planned {
         };
         let page = profile.segment_page_bytes();
         let own = chosen.and_then(|choice| choice.vram);
-        let asked = own.unwrap_or(options.vram).bytes(peak_bytes);
-        let vram_bytes = asked / page * page;
+        let asked = own.unwrap_or(options.vram);
+        let vram_bytes = asked.bytes(peak_bytes) / page * page;
         // One that runs nothing still has a page.
         let (mut largest, mut fences) = (page, 0);
         for workload in workloads {
@@ -202,8 +202,8 @@ impl Planned {
         if vram_bytes < largest {
             return Err(RunError::Argument {
                 argument: match own {
-                    None => format!("--vram {asked}"),
-                    Some(_) => format!("--adapter {},vram={asked}", profile.name),
+                    None => format!("--vram {}", asked.as_argument()),
+                    Some(_) => format!("--adapter {},vram={}", profile.name, asked.as_argument()),
                 },
                 problem: format!(
                     "the largest operation needs {largest} bytes at once, and the argument gives {vram_bytes} bytes in whole pages"
@@ -242,7 +242,7 @@ fn system_bytes(options: &RunOptions, adapters: &[Planned], (peak, needed): (u64
     let mode = if options.virtual_time { Mode::Virtual { stored: false } } else { Mode::Real };
     let there = dxgk_host::system_bytes(mode);
     let (given, argument) = match options.system {
-        Some(size) => (size.bytes(peak), format!("--system {}", size.bytes(peak))),
+        Some(size) => (size.bytes(peak), format!("--system {}", size.as_argument())),
         None if options.virtual_time => (there.max(needed), String::new()),
         None => (there, "the system memory of this computer".to_owned()),
     };

@@ -27,10 +27,10 @@ pub fn host(
     system: Option<MemorySize>,
     recovery: RecoveryPolicy,
 ) -> Result<HostConfig, RunError> {
-    let system = system.map(|size| whole(size, "--system …%".to_owned())).transpose()?;
+    let system = system.map(|size| whole(size, format!("--system {}", size.as_argument()))).transpose()?;
     let of_choice = |choice: &AdapterChoice| {
-        let argument = || format!("--adapter {},vram=…%", choice.profile);
-        let vram = choice.vram.map(|size| whole(size, argument())).transpose()?;
+        let argument = |size: MemorySize| format!("--adapter {},vram={}", choice.profile, size.as_argument());
+        let vram = choice.vram.map(|size| whole(size, argument(size))).transpose()?;
         Ok(Wanted { profile: choice.profile.clone(), vram, system })
     };
     let of_part = |part: &AdapterPart| {
@@ -92,7 +92,7 @@ fn whole(size: MemorySize, argument: String) -> Result<u64, RunError> {
         MemorySize::Bytes(bytes) => Ok(bytes),
         MemorySize::OfPeak { .. } => Err(RunError::Argument {
             argument,
-            problem: "a percentage is one of a workload's peak, and a daemon has no workload".to_owned(),
+            problem: "it is a share of a workload's peak, and a daemon has no workload".to_owned(),
             remedy: "give bytes, or a number with KiB … TiB or KB … TB".to_owned(),
         }),
     }

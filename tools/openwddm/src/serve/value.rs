@@ -8,8 +8,6 @@ use dxgkd::UNLIMITED;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
-use crate::size::MemorySize;
-
 /// A limit: at least 1; or `"unlimited"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count(pub u64);
@@ -114,10 +112,10 @@ impl<'de> Deserialize<'de> for Count {
 
 impl<'de> Deserialize<'de> for Amount {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Amount, D::Error> {
-        let text = |text: &str| match text.parse() {
+        let text = |text: &str| match dxgk_host::parse_bytes(text) {
             _ if text == "unlimited" => Ok(UNLIMITED),
-            Ok(MemorySize::Bytes(bytes)) => Ok(bytes),
-            Ok(MemorySize::OfPeak { .. }) => Err(format!(
+            Ok(bytes) => Ok(bytes),
+            Err(_) if text.trim_end().ends_with('%') => Err(format!(
                 "{text:?} is a percentage of a workload's peak, and a daemon has no workload: expected {AMOUNT}"
             )),
             Err(_) => Err(format!("{text:?} is no amount of memory: expected {AMOUNT}")),

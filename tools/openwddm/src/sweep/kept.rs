@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use crate::error::RunError;
-use crate::output::Output;
+use crate::output::{Output, make_folder};
 use crate::sweep::attempt::{Ended, asked, attempt};
 use crate::sweep::columns;
 use crate::sweep::plan::{Plan, Point};
@@ -37,7 +37,7 @@ impl Kept {
             problem: format!("the folder cannot be used: {error}"),
             remedy: "name a folder that you may write to".to_owned(),
         };
-        fs::create_dir_all(folder).map_err(faulty)?;
+        make_folder(ROLE, folder)?;
         let mut files = Vec::new();
         for entry in fs::read_dir(folder).map_err(faulty)? {
             let path = entry.map_err(faulty)?.path();

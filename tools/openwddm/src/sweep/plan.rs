@@ -198,7 +198,7 @@ impl Plan {
         match refusal {
             RunError::Argument { argument, problem, remedy } if argument.starts_with("--vram") => {
                 let name = self.subjects[subject].name();
-                let problem = format!("no size of the sweep fits {name}, not even this one: {problem}");
+                let problem = format!("no size of the sweep fits {name}, not even the largest: {problem}");
                 RunError::Argument { argument, problem, remedy }
             }
             other => other,

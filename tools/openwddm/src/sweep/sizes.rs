@@ -3,10 +3,9 @@
 
 use std::str::FromStr;
 
-use dxgk_host::{AmountError, scaled, split_amount};
 use thiserror::Error;
 
-use crate::size::MemorySize;
+use crate::size::{MemorySize, SizeProblem};
 
 /// One size, or several at equal distances.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +24,7 @@ pub struct SizesError(Wrong);
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 enum Wrong {
     #[error("\"{0}\": {1}")]
-    Amount(String, AmountError),
+    Amount(String, SizeProblem),
     #[error("the range goes backwards, from {from} to {to}: write {to}..{from}")]
     Backwards { from: String, to: String },
     #[error("one end of the range is a share of the peak and the other a size")]
@@ -39,8 +38,6 @@ const REMEDY: &str = "give shares of the peak or sizes, one or a range: 0.6, 60%
 const COUNT: u32 = 15;
 /// Most sizes of a range.
 const COUNT_MAX: u32 = 1_000;
-/// A bare number up to this is a share of the peak, in millionths; above, it counts bytes.
-const SHARE_MAX: u64 = 10_000_000;
 
 impl Sizes {
     /// The range between two sizes of one kind, the smaller first.
@@ -79,15 +76,7 @@ fn parts(from: MemorySize, to: MemorySize) -> Option<(u64, u64)> {
 
 fn size(text: &str) -> Result<MemorySize, Wrong> {
     let text = text.trim();
-    let wrong = |error| Wrong::Amount(text.to_owned(), error);
-    let (number, unit) = split_amount(text).map_err(wrong)?;
-    if unit.is_empty()
-        && let Ok(millionths) = scaled(number, 1_000_000)
-        && millionths <= SHARE_MAX
-    {
-        return Ok(MemorySize::OfPeak { millionths });
-    }
-    text.parse::<MemorySize>().map_err(|error| wrong(error.0))
+    text.parse::<MemorySize>().map_err(|error| Wrong::Amount(text.to_owned(), error.0))
 }
 
 impl FromStr for Sizes {
@@ -137,8 +126,8 @@ mod tests {
         assert_eq!(each("0.5..50%"), shares(&[50]));
         assert_eq!(each("60%"), shares(&[60]));
         assert_eq!(each("1KiB..2KiB/3"), [1024, 1536, 2048].map(MemorySize::Bytes));
-        assert_eq!(each("4096"), [MemorySize::Bytes(4096)], "more than ten are bytes");
-        let all = each("11..18446744073709551615/1000");
+        assert_eq!(each("4096"), [MemorySize::Bytes(4096)], "larger numbers are bytes");
+        let all = each("4096..18446744073709551615/1000");
         assert_eq!((all.len(), all[999]), (1000, MemorySize::Bytes(u64::MAX)));
     }
 
@@ -158,6 +147,7 @@ mod tests {
             ("0.3..1.0..2.0", "\"1.0..2.0\""),
             ("much", "no number"),
             ("5Gi", "\"Gi\" is no unit"),
+            ("60", "60% is that share"),
         ] {
             let error = text.parse::<Sizes>().unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("0.3..1.0, "), "{text}: {error}");
