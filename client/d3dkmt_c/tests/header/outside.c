@@ -14,6 +14,7 @@
 
 ALWAYS(sizeof(LARGE_INTEGER) == 8 && sizeof(ULARGE_INTEGER) == 8);
 ALWAYS(offsetof(LARGE_INTEGER, QuadPart) == 0 && offsetof(LARGE_INTEGER, LowPart) == 0 && offsetof(LARGE_INTEGER, HighPart) == 4);
+ALWAYS(sizeof(((LARGE_INTEGER*)0)->QuadPart + 0) == 8 && sizeof(((ULARGE_INTEGER*)0)->QuadPart + 0) == 8);
 ALWAYS(offsetof(LARGE_INTEGER, u.HighPart) == 4 && offsetof(ULARGE_INTEGER, u.HighPart) == 4);
 ALWAYS(sizeof(UINT_PTR) == sizeof(void*) && sizeof(INT_PTR) == sizeof(void*) && sizeof(ULONG_PTR) == sizeof(void*));
 ALWAYS(sizeof(HRESULT) == 4 && (HRESULT)-1 < 0 && sizeof(ACCESS_MASK) == 4 && (ACCESS_MASK)-1 > 0);
