@@ -129,7 +129,7 @@ fn of_daemons_that_start_at_once_on_remains_one_serves() {
     }
     for mut child in started {
         match child.try_wait().expect("it is there") {
-            Some(status) => assert_eq!(status.code(), Some(1)),
+            Some(status) => assert_eq!(status.code(), Some(2)),
             None => {
                 drop(SocketLink::connect(&socket).expect("it serves"));
                 kill_process(Pid::from_child(&child), Signal::TERM).expect("it runs");
