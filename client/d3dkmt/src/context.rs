@@ -7,7 +7,7 @@ use kmt_calls::{
     AllocationListItem, Call, ContextFlags, CreatedContext, DisplayCall, PacketCall, PatchLocationItem, Refusal, Reply,
     SyncCall,
 };
-use wddm_types::{GpuVa, NodeId, RawHandle};
+use wddm_types::{BltRectangle, GpuVa, NodeId, RawHandle};
 
 use crate::allocation::Allocation;
 use crate::device::Device;
@@ -72,7 +72,20 @@ impl Context {
     /// # Errors
     /// As of [`Context::render`].
     pub fn present(&self, source: &Allocation, destination: &Allocation) -> Result<u32, Refusal> {
-        present(&self.owned, source, destination)
+        present(&self.owned, source, destination, Vec::new())
+    }
+
+    /// `D3DKMTPresent` with rectangles: these parts of the source's content go to the destination.
+    ///
+    /// # Errors
+    /// As of [`Self::present`]; `INVALID_PARAMETER` for parts beyond a surface, or surfaces whose rows the driver does not know.
+    pub fn present_parts(
+        &self,
+        source: &Allocation,
+        destination: &Allocation,
+        parts: Vec<BltRectangle>,
+    ) -> Result<u32, Refusal> {
+        present(&self.owned, source, destination, parts)
     }
 
     /// `D3DKMTPresent` with Flags.Flip: when everything rendered before is done, the primary is shown on its source, `interval` vertical
@@ -158,7 +171,20 @@ impl VirtualContext {
     /// `NOT_SUPPORTED` when the driver has no presents for such contexts. `INVALID_ALLOCATION_USAGE` when one of them is not on the
     /// device's list: the device is lost.
     pub fn present(&self, source: &Allocation, destination: &Allocation) -> Result<u32, Refusal> {
-        present(&self.owned, source, destination)
+        present(&self.owned, source, destination, Vec::new())
+    }
+
+    /// `D3DKMTPresent` with rectangles: these parts of the source's content go to the destination.
+    ///
+    /// # Errors
+    /// As of [`Self::present`]; `INVALID_PARAMETER` for parts beyond a surface, or surfaces whose rows the driver does not know.
+    pub fn present_parts(
+        &self,
+        source: &Allocation,
+        destination: &Allocation,
+        parts: Vec<BltRectangle>,
+    ) -> Result<u32, Refusal> {
+        present(&self.owned, source, destination, parts)
     }
 
     /// `D3DKMTPresent` with Flags.Flip: when everything submitted before is done, the primary is shown on its source, `interval` vertical
@@ -202,9 +228,14 @@ fn owned(device: &Device, handle: RawHandle) -> Owned {
     }
 }
 
-fn present(owned: &Owned, source: &Allocation, destination: &Allocation) -> Result<u32, Refusal> {
+fn present(
+    owned: &Owned,
+    source: &Allocation,
+    destination: &Allocation,
+    rectangles: Vec<BltRectangle>,
+) -> Result<u32, Refusal> {
     let (source, destination) = (source.handle(), destination.handle());
-    let call = Call::Packet(PacketCall::Present { context: owned.handle, source, destination });
+    let call = Call::Packet(PacketCall::Present { context: owned.handle, source, destination, rectangles });
     Ok(expect_reply!(owned.link.call(call)?, Reply::Queued(queued) => queued))
 }
 

@@ -6,7 +6,7 @@ use kmt_calls::{Call, DisplayCall, Refusal, Reply, SourceOwnerType};
 use wddm_types::{NtStatus, RawHandle, VidPnSourceId};
 
 use crate::border::{Answer, Caller};
-use crate::refusal::{expect_reply, invalid, not_supported};
+use crate::refusal::{expect_reply, invalid};
 
 /// Longest name of a device that is read, in characters.
 const DEVICE_NAME_MAX: u32 = 512;

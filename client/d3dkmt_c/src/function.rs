@@ -64,7 +64,8 @@ macro_rules! functions {
             reads D3DKMTSetVidPnSourceOwner1(D3DKMT_SETVIDPNSOURCEOWNER1) set_vidpn_source_owner1 "as of SetVidPnSourceOwner, and NT handles of displays";
             reads D3DKMTSetVidPnSourceOwner2(D3DKMT_SETVIDPNSOURCEOWNER2) set_vidpn_source_owner2 "as of SetVidPnSourceOwner, and NT handles of displays";
             writes D3DKMTSetDisplayMode(D3DKMT_SETDISPLAYMODE) set_display_mode "interlaced modes, turned displays, private formats";
-            writes D3DKMTPresent(D3DKMT_PRESENT) present "windows, rectangles, color fills, private data, broadcasts, limits by semaphore, history tokens, stereo and all other flags; a flip or a blt of a whole surface works";
+            tells D3DKMTGetDisplayModeList(D3DKMT_GETDISPLAYMODELIST) get_display_mode_list;
+            writes D3DKMTPresent(D3DKMT_PRESENT) present "windows, stretches, color fills, private data, broadcasts, limits by semaphore, history tokens, stereo and all other flags; a flip, and a blt of a surface or of parts of it work";
             writes D3DKMTSubmitPresentToHwQueue(D3DKMT_SUBMITPRESENTTOHWQUEUE) submit_present_to_hw_queue "as of Present, and blts; a flip works";
             writes D3DKMTSetQueuedLimit(D3DKMT_SETQUEUEDLIMIT) set_queued_limit;
             reads D3DKMTWaitForVerticalBlankEvent(D3DKMT_WAITFORVERTICALBLANKEVENT) wait_for_vertical_blank_event "waits without a device";

@@ -34,6 +34,7 @@ mod gpu_va;
 mod handle;
 mod keyed_mutex;
 mod lock;
+mod mode;
 mod name;
 mod notification;
 mod ownership;
@@ -87,6 +88,7 @@ pub mod exported {
     pub use crate::gpu_va::*;
     pub use crate::keyed_mutex::*;
     pub use crate::lock::*;
+    pub use crate::mode::*;
     pub use crate::name::{open_nt_handle_from_name, open_sync_object_nt_handle_from_name};
     pub use crate::notification::{
         register_budget_change_notification, register_trim_notification, unregister_budget_change_notification,

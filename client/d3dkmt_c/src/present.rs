@@ -4,31 +4,35 @@
 //! is no compositor, so that all members about windows, regions and history tokens must say nothing.
 
 use d3dkmt_abi::*;
-use kmt_calls::{Call, DisplayCall, PacketCall, Refusal};
-use wddm_types::{NtStatus, RawHandle, VidPnSourceId};
+use kmt_calls::{Call, DisplayCall, PacketCall, Refusal, Reply};
+use wddm_types::{BltRectangle, NtStatus, RawHandle, VidPnSourceId};
 
 use crate::border::{Answer, Caller};
-use crate::refusal::{invalid, not_supported};
+use crate::refusal::{expect_reply, invalid, not_supported};
 
 /// Defined bits of the flags.
 const DEFINED: u32 = (D3DKMT_PRESENTFLAGS::PresentHMD << 1) - 1;
 
+/// The rectangles of a blt.
+const RECTANGLES: u32 = D3DKMT_PRESENTFLAGS::SrcRectValid | D3DKMT_PRESENTFLAGS::DstRectValid;
+
 /// The way of a present.
 enum Way {
     Flip { interval: u32 },
-    Blt,
+    Blt { rectangles: Vec<BltRectangle> },
 }
 
 pub fn present(caller: &Caller<'_>, arguments: &mut D3DKMT_PRESENT) -> Answer {
     let context = RawHandle(arguments.Anonymous1.hContext());
-    let call = match way(arguments)? {
+    let call = match way(caller, arguments)? {
         Way::Flip { interval } => {
             Call::Display(DisplayCall::Flip { context, primary: RawHandle(arguments.hSource), interval })
         }
-        Way::Blt => Call::Packet(PacketCall::Present {
+        Way::Blt { rectangles } => Call::Packet(PacketCall::Present {
             context,
             source: RawHandle(arguments.hSource),
             destination: RawHandle(arguments.hDestination),
+            rectangles,
         }),
     };
     caller.process.call(call)?;
@@ -37,7 +41,7 @@ pub fn present(caller: &Caller<'_>, arguments: &mut D3DKMT_PRESENT) -> Answer {
 
 /// The list of queues has one: the queue behind whose work the display shows the surface.
 pub fn submit_present_to_hw_queue(caller: &Caller<'_>, arguments: &mut D3DKMT_SUBMITPRESENTTOHWQUEUE) -> Answer {
-    let Way::Flip { interval } = way(&arguments.PrivatePresentData)? else {
+    let Way::Flip { interval } = way(caller, &arguments.PrivatePresentData)? else {
         return Err(not_supported("a blt on a hardware queue: the queue's own commands copy surfaces"));
     };
     let queue = RawHandle(caller.array(arguments.hHwQueues.cast_const(), 1)?[0]);
@@ -47,30 +51,101 @@ pub fn submit_present_to_hw_queue(caller: &Caller<'_>, arguments: &mut D3DKMT_SU
 }
 
 /// The way of a present that asks for nothing that the kernel does not do.
-fn way(of: &D3DKMT_PRESENT) -> Result<Way, Refusal> {
+fn way(caller: &Caller<'_>, of: &D3DKMT_PRESENT) -> Result<Way, Refusal> {
     let flags = of.Flags.Value;
     if flags & !DEFINED != 0 {
         return Err(invalid(format!("flags {:#x} of a present are reserved", flags & !DEFINED)));
     }
     let elsewhere = [
         (!of.hWindow.is_null(), "hWindow: the kernel has no window system"),
-        (of.SubRectCnt != 0, "SubRectCnt: a present takes the whole surface"),
         (of.BroadcastContextCount != 0, "BroadcastContextCount: a present runs on one context"),
         (!of.PresentLimitSemaphore.is_null(), "PresentLimitSemaphore: SetQueuedLimit bounds the queue"),
         (of.PresentHistoryToken.Model != D3DKMT_PM_UNINITIALIZED, "PresentHistoryToken: there is no compositor"),
-        (!of.pPresentRegions.is_null(), "pPresentRegions: a present takes the whole surface"),
+        (!of.pPresentRegions.is_null(), "pPresentRegions: there is no compositor"),
         (of.PrivateDriverDataSize != 0, "PrivateDriverDataSize: the driver contract has no data of a present"),
     ];
     if let Some((_, why)) = elsewhere.iter().find(|(is_given, _)| *is_given) {
         return Err(not_supported(format!("a present with {why}")));
     }
-    match flags {
+    match flags & !RECTANGLES {
+        D3DKMT_PRESENTFLAGS::Flip if of.SubRectCnt != 0 || flags & RECTANGLES != 0 => {
+            Err(not_supported("a flip with rectangles: a display shows the whole surface"))
+        }
         // CAST: a negative number is as little an interval as a large one.
         D3DKMT_PRESENTFLAGS::Flip => Ok(Way::Flip { interval: of.FlipInterval as u32 }),
-        D3DKMT_PRESENTFLAGS::Blt => Ok(Way::Blt),
+        D3DKMT_PRESENTFLAGS::Blt => Ok(Way::Blt { rectangles: rectangles(caller, of)? }),
         0 => Err(invalid("Flags of the present are 0; give Flip or Blt")),
         _ => Err(not_supported(format!("flags {flags:#x} of a present; give Flip or Blt alone"))),
     }
+}
+
+/// The parts of a blt; none: the whole surface. Both rectangles have one size; sub-rectangles lie in the source's.
+// spec: memory §5.7
+fn rectangles(caller: &Caller<'_>, of: &D3DKMT_PRESENT) -> Result<Vec<BltRectangle>, Refusal> {
+    let parts = caller.array(of.pSrcSubRects, of.SubRectCnt)?;
+    match of.Flags.Value & RECTANGLES {
+        0 if parts.is_empty() => return Ok(Vec::new()),
+        RECTANGLES => {}
+        _ => {
+            return Err(not_supported(
+                "a blt with rectangles needs SrcRectValid and DstRectValid: the kernel knows no sizes",
+            ));
+        }
+    }
+    let (source, destination) = (corners(&of.SrcRect)?, corners(&of.DstRect)?);
+    if (source.width, source.height) != (destination.width, destination.height) {
+        return Err(not_supported(format!(
+            "a blt from {} by {} texels to {} by {}: the kernel does not stretch",
+            source.width, source.height, destination.width, destination.height
+        )));
+    }
+    let part = |part: Part| {
+        let (right, down) = (part.left.checked_sub(source.left), part.top.checked_sub(source.top));
+        let inside = |by: u32, size: u32, room: u32| by.checked_add(size).is_some_and(|end| end <= room);
+        match right.zip(down) {
+            Some((right, down))
+                if inside(right, part.width, source.width) && inside(down, part.height, source.height) =>
+            {
+                Ok(BltRectangle {
+                    source_left: part.left,
+                    source_top: part.top,
+                    destination_left: destination.left + right,
+                    destination_top: destination.top + down,
+                    width: part.width,
+                    height: part.height,
+                })
+            }
+            _ => Err(invalid(format!("a sub-rectangle at column {} and row {} beyond SrcRect", part.left, part.top))),
+        }
+    };
+    if parts.is_empty() {
+        return Ok(vec![part(source)?]);
+    }
+    parts.iter().map(|rectangle| part(corners(rectangle)?)).collect()
+}
+
+/// A part of a surface.
+#[derive(Clone, Copy)]
+struct Part {
+    left: u32,
+    top: u32,
+    width: u32,
+    height: u32,
+}
+
+fn corners(&RECT { left, top, right, bottom }: &RECT) -> Result<Part, Refusal> {
+    let wrong = || {
+        invalid(format!(
+            "the rectangle ({left}, {top}) to ({right}, {bottom}) has no texels, or begins before the surface"
+        ))
+    };
+    let edge = |first: i32, end: i32| -> Option<(u32, u32)> {
+        let first = u32::try_from(first).ok()?;
+        let size = u32::try_from(end).ok()?.checked_sub(first).filter(|size| *size > 0)?;
+        Some((first, size))
+    };
+    let ((left, width), (top, height)) = edge(left, right).zip(edge(top, bottom)).ok_or_else(wrong)?;
+    Ok(Part { left, top, width, height })
 }
 
 /// The kernel keeps a limit for all displays of a device.

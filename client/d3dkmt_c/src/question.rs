@@ -7,6 +7,7 @@ use wddm_types::{NtStatus, PciFunction, RawHandle};
 
 use crate::adapter::{give_back, info, one_physical_adapter, open};
 use crate::border::{Answer, Caller};
+use crate::mode::current_display_mode;
 use crate::refusal::{expect_reply, invalid, not_supported, refuse};
 use crate::statistics::adapter_perf_data;
 
@@ -67,6 +68,10 @@ pub fn query_adapter_info(caller: &Caller<'_>, arguments: &D3DKMT_QUERYADAPTERIN
             put(caller, data.cast(), size, wddm_1_3_caps(&info))
         }
         KMTQAITYPE_WDDM_2_9_CAPS => put(caller, data.cast(), size, wddm_2_9_caps(caller, hAdapter)?),
+        KMTQAITYPE_CURRENTDISPLAYMODE => {
+            let asked: D3DKMT_CURRENTDISPLAYMODE = take(caller, data.cast(), size)?;
+            put(caller, data.cast(), size, current_display_mode(&info, asked.VidPnSourceId)?)
+        }
         KMTQAITYPE_VIRTUALADDRESSINFO => {
             let supported = if gpu_mmu(&info) { D3DKMT_VIRTUALADDRESSINFO::VirtualAddressSupported } else { 0 };
             put(caller, data.cast(), size, D3DKMT_VIRTUALADDRESSINFO { Value: supported })

@@ -56,7 +56,13 @@ impl Link for Refusing {
                 Ok(Reply::Done)
             }
             Call::Adapter(AdapterCall::QueryAdapterInfo { .. }) => {
-                let display = DisplayInfo { source: Default::default(), target: Default::default(), refresh_ns: 1 };
+                let display = DisplayInfo {
+                    source: Default::default(),
+                    target: Default::default(),
+                    refresh_ns: 1,
+                    current: Default::default(),
+                    preferred: Default::default(),
+                };
                 Ok(Reply::AdapterInfo(AdapterInfo { displays: vec![display], ..AdapterInfo::default() }))
             }
             Call::Display(DisplayCall::CheckVidPnExclusiveOwnership { .. }) => Ok(Reply::Done),

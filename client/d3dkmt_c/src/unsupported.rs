@@ -81,9 +81,6 @@ macro_rules! unsupported {
                 D3DKMTInvalidateActiveVidPn "CONST D3DKMT_INVALIDATEACTIVEVIDPN*" Adapter 0;
                 D3DKMTPollDisplayChildren "CONST D3DKMT_POLLDISPLAYCHILDREN*" Adapter 0;
             }
-            "the library does not list the modes of a display, which the program that embeds the kernel knows" {
-                D3DKMTGetDisplayModeList "D3DKMT_GETDISPLAYMODELIST*" Adapter 0;
-            }
             "no desktop blocks exclusive modes, or shows displays of a remote session" {
                 D3DKMTQueryFSEBlock "D3DKMT_QUERYFSEBLOCK*" Nothing 0;
                 D3DKMTSetFSEBlock "CONST D3DKMT_SETFSEBLOCK*" Nothing 0;

@@ -51,7 +51,7 @@ layout! {
         KMTQAITYPE_ADAPTERADDRESS = 6: "answered: D3DKMT_ADAPTERADDRESS, the place on the bus",
         KMTQAITYPE_SETWORKINGSETINFO = 7: "refused: limits of a working set",
         KMTQAITYPE_ADAPTERREGISTRYINFO = 8: "answered: D3DKMT_ADAPTERREGISTRYINFO, the adapter's name",
-        KMTQAITYPE_CURRENTDISPLAYMODE = 9: "refused: the mode of a display",
+        KMTQAITYPE_CURRENTDISPLAYMODE = 9: "answered: D3DKMT_CURRENTDISPLAYMODE, the mode of a display",
         KMTQAITYPE_MODELIST = 10: "refused: the modes of a display",
         KMTQAITYPE_CHECKDRIVERUPDATESTATUS = 11: "answered: a BOOL, FALSE: a driver is there as long as its adapter is",
         KMTQAITYPE_VIRTUALADDRESSINFO = 12: "answered: D3DKMT_VIRTUALADDRESSINFO, whether the adapter has GPU virtual addresses",

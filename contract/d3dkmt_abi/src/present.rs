@@ -1,6 +1,7 @@
 //! Presents, the modes and vertical blanks of displays, and owners of displays with flags (memory §5.7, sync §4.6).
 
 use crate::display::D3DKMT_SETVIDPNSOURCEOWNER;
+use crate::format::D3DDDIFORMAT;
 use crate::layout::layout;
 use crate::number::*;
 
@@ -41,8 +42,8 @@ layout! {
         3 1 FlipDoNotFlip = "flag: STATUS_NOT_SUPPORTED",
         4 1 FlipDoNotWait = "flag: STATUS_NOT_SUPPORTED",
         5 1 FlipRestart = "flag: STATUS_NOT_SUPPORTED",
-        6 1 DstRectValid = "flag: STATUS_NOT_SUPPORTED",
-        7 1 SrcRectValid = "flag: STATUS_NOT_SUPPORTED",
+        6 1 DstRectValid = "flag: with Blt and SrcRectValid: DstRect is the part that is written",
+        7 1 SrcRectValid = "flag: with Blt and DstRectValid: SrcRect is the part that is copied",
         8 1 RestrictVidPnSource = "flag: STATUS_NOT_SUPPORTED",
         9 1 SrcColorKey = "flag: STATUS_NOT_SUPPORTED",
         10 1 DstColorKey = "flag: STATUS_NOT_SUPPORTED",
@@ -92,10 +93,10 @@ layout! {
         20 hSource: D3DKMT_HANDLE = "in: the primary that is shown, or the allocation that is copied",
         24 hDestination: D3DKMT_HANDLE = "in: with Blt: the allocation that is copied to",
         28 Color: UINT = "unread: of color fills, whose flag is refused",
-        32 DstRect: RECT = "unread: its flag is refused",
-        48 SrcRect: RECT = "unread: its flag is refused",
-        64 SubRectCnt: UINT = "in: 0: a present takes the whole surface",
-        72 pSrcSubRects: *const RECT = "unread: SubRectCnt is 0",
+        32 DstRect: RECT = "in: with its flag: the part that is written, as large as SrcRect",
+        48 SrcRect: RECT = "in: with its flag: the part that is copied",
+        64 SubRectCnt: UINT = "in: entries of pSrcSubRects; 0: SrcRect whole",
+        72 pSrcSubRects: *const RECT = "in: parts of SrcRect that are copied alone, in the source's texels",
         80 PresentCount: UINT = "unread: its flag is refused",
         84 FlipInterval: D3DDDI_FLIPINTERVAL_TYPE = "in: with Flip: vertical blanks to the next flip, D3DDDI_FLIPINTERVAL_...",
         88 Flags: D3DKMT_PRESENTFLAGS = "in: D3DKMT_PRESENTFLAGS: Flip or Blt alone",
@@ -103,7 +104,7 @@ layout! {
         96 BroadcastContext: [D3DKMT_HANDLE; D3DDDI_MAX_BROADCAST_CONTEXT] = "unread: BroadcastContextCount is 0",
         352 PresentLimitSemaphore: HANDLE = "in: NULL: D3DKMTSetQueuedLimit bounds the flips",
         360 PresentHistoryToken: D3DKMT_PRESENTHISTORYTOKEN = "in: a token whose Model is D3DKMT_PM_UNINITIALIZED",
-        1440 pPresentRegions: *mut VOID = "in: NULL: a present takes the whole surface",
+        1440 pPresentRegions: *mut VOID = "in: NULL: there is no compositor",
         1448 Anonymous2: D3DKMT_PRESENT_INDIRECT,
         1452 Duration: UINT = "unread: its flag is refused",
         1456 BroadcastSrcAllocation: *mut D3DKMT_HANDLE = "unread: BroadcastContextCount is 0",
@@ -129,7 +130,7 @@ layout! {
     }
 
     alternative D3DKMT_SETQUEUEDLIMIT_LIMIT { 8;
-        QueuedPresentLimit: UINT = "in, or out of the GET form: flips that may wait at once; in 0: as many as at first",
+        QueuedPresentLimit: UINT = "in, out: flips that may wait at once; in 0: as many as at first; out of the GET form",
         Anonymous: D3DKMT_SETQUEUEDLIMIT_FLIP,
     }
 
@@ -166,6 +167,45 @@ layout! {
         12 DisplayOrientation: D3DDDI_ROTATION = "in: D3DDDI_ROTATION_IDENTITY or 0",
         16 PrivateDriverFormatAttribute: UINT = "in: 0",
         20 Flags: D3DKMT_SETDISPLAYMODE_FLAGS = "in: 0",
+    }
+
+    structure D3DDDI_RATIONAL { 8;
+        0 Numerator: UINT = "out: the number above the line",
+        4 Denominator: UINT = "out: the number below it, never 0",
+    }
+
+    flags D3DKMDT_DISPLAYMODE_FLAGS { UINT;
+        0 1 ValidatedAgainstMonitorCaps = "flag: the monitor shows the mode; set of each",
+        1 1 RoundedFakeMode = "flag: never set",
+        2 4 ModePruningReason = "flag: never set",
+        6 1 Stereo = "flag: never set",
+        7 1 AdvancedScanCapable = "flag: never set",
+        8 1 PreferredTiming = "flag: the mode that the monitor prefers",
+        9 1 PhysicalModeSupported = "flag: never set",
+    }
+
+    structure D3DKMT_DISPLAYMODE { 40;
+        0 Width: UINT = "out: texels of a row",
+        4 Height: UINT = "out: rows",
+        8 Format: D3DDDIFORMAT = "out: the format of a primary",
+        12 IntegerRefreshRate: UINT = "out: vertical blanks a second, rounded",
+        16 RefreshRate: D3DDDI_RATIONAL = "out: vertical blanks a second",
+        24 ScanLineOrdering: D3DDDI_VIDEO_SIGNAL_SCANLINE_ORDERING = "out: D3DDDI_VSSLO_PROGRESSIVE",
+        28 DisplayOrientation: D3DDDI_ROTATION = "out: D3DDDI_ROTATION_IDENTITY",
+        32 DisplayFixedOutput: UINT = "out: 0: a mode is shown as large as it is",
+        36 Flags: D3DKMDT_DISPLAYMODE_FLAGS = "out: what the monitor says of the mode",
+    }
+
+    structure D3DKMT_GETDISPLAYMODELIST { 24;
+        0 hAdapter: D3DKMT_HANDLE = "in: the adapter",
+        4 VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID = "in: the display",
+        8 pModeList: *mut D3DKMT_DISPLAYMODE = "in, optional: place for ModeCount modes, rising by size",
+        16 ModeCount: UINT = "in, out: entries of pModeList; out the number of modes, also with STATUS_BUFFER_TOO_SMALL",
+    }
+
+    structure D3DKMT_CURRENTDISPLAYMODE { 44;
+        0 VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID = "in: the display",
+        4 DisplayMode: D3DKMT_DISPLAYMODE = "out: its mode",
     }
 
     structure D3DKMT_WAITFORVERTICALBLANKEVENT { 12;

@@ -16,6 +16,9 @@ pub struct VidPnPath {
     pub target: VidPnTargetId,
     /// Nanoseconds from one vertical blank of the target to the next; not 0.
     pub refresh_ns: u64,
+    /// The mode that the monitor prefers (`DxgkDdiRecommendMonitorModes`), and the one that the source has until a primary gives it another
+    /// one; of 1 by 1 texel at least.
+    pub preferred: Surface,
 }
 
 /// The driver's limits of flips (`DXGK_DRIVERCAPS`).

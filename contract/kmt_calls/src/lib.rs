@@ -45,7 +45,7 @@ pub use process::ProcessAccess;
 pub use queued_fence::QueuedFence;
 pub use reply::{
     AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceFault, DeviceState,
-    DisplayInfo, DoorbellAddress, FeatureResult, MonitoredFenceSignal, NativeFenceLogDetail, PresentState,
+    DisplayInfo, DisplayMode, DoorbellAddress, FeatureResult, MonitoredFenceSignal, NativeFenceLogDetail, PresentState,
     ReclaimResult, Refusal, Reply, Residency, SegmentInfo, Wddm30Caps, Wddm31Caps,
 };
 pub use statistics::{

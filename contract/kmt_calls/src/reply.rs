@@ -237,6 +237,21 @@ pub struct DisplayInfo {
     pub target: VidPnTargetId,
     /// Nanoseconds from one vertical blank to the next.
     pub refresh_ns: u64,
+    /// The mode that the source has: that of the primary that it shows, else the preferred one.
+    pub current: DisplayMode,
+    /// The mode that the monitor prefers.
+    pub preferred: DisplayMode,
+}
+
+/// The mode of a display, as far as a primary gives it (`D3DKMDT_VIDPN_SOURCE_MODE`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DisplayMode {
+    /// Texels of a row.
+    pub width: u32,
+    /// Rows of the display.
+    pub height: u32,
+    /// `D3DDDIFORMAT` of a texel.
+    pub format: u32,
 }
 
 bitflags::bitflags! {

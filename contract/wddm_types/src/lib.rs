@@ -8,6 +8,7 @@ mod address;
 mod cpu;
 mod identity;
 mod pci;
+mod rectangle;
 mod size;
 mod status;
 
@@ -17,5 +18,6 @@ pub use identity::{
     AdapterIndex, EngineId, FencePoint, Luid, NodeId, Pasid, ProcessId, RawHandle, VidPnSourceId, VidPnTargetId,
 };
 pub use pci::{NoPciAddress, PciAddress, PciFunction};
+pub use rectangle::BltRectangle;
 pub use size::{PAGE_BYTES, PageRun, Pages};
 pub use status::{Blame, NtStatus};

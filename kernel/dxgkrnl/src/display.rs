@@ -51,8 +51,8 @@ mod source;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use ddi::{AdapterCaps, DdiVersion, Display, FeatureId, FlipCaps, VidPnPath};
-use kmt_calls::{DisplayInfo, Refusal};
+use ddi::{AdapterCaps, DdiVersion, Display, FeatureId, FlipCaps, Surface, VidPnPath};
+use kmt_calls::{DisplayInfo, DisplayMode, Refusal};
 use vidmm::{AllocationId, StateDigest};
 use wddm_types::{VidPnSourceId, VidPnTargetId};
 
@@ -126,6 +126,7 @@ impl Displays {
             (paths.iter().zip(0..).all(|(path, nth)| path.source.0 == nth), "sources are numbered from 0 on"),
             (targets.len() == paths.len(), "a target has one path"),
             (paths.iter().all(|path| path.refresh_ns > 0), "a display is refreshed in some time"),
+            (paths.iter().all(|path| path.preferred.width.min(path.preferred.height) > 0), "a mode has texels"),
         ];
         if let Some((_, rule)) = rules.iter().find(|(kept, _)| !kept) {
             return Err(rule);
@@ -198,8 +199,13 @@ impl Displays {
 
     /// The displays as a query of the adapter reports them.
     pub fn info(&self) -> Vec<DisplayInfo> {
-        let info = |VidPnPath { source, target, refresh_ns }| DisplayInfo { source, target, refresh_ns };
-        self.sources.iter().map(|source| info(source.path)).collect()
+        let mode = |Surface { width, height, format }| DisplayMode { width, height, format: format.0 };
+        let info = |known: &source::Source| {
+            let VidPnPath { source, target, refresh_ns, preferred } = known.path;
+            let (current, preferred) = (mode(known.mode.unwrap_or(preferred)), mode(preferred));
+            DisplayInfo { source, target, refresh_ns, current, preferred }
+        };
+        self.sources.iter().map(info).collect()
     }
 
     /// The embedding program has made a shared primary for a source. Those that are not there any more are forgotten.
@@ -256,7 +262,8 @@ mod tests {
     fn shared_primaries_that_have_gone_are_forgotten_when_another_one_is_made() {
         // spec: memory §2.7
         let (source, target) = (VidPnSourceId(0), VidPnTargetId(0));
-        let sources = Sources::of(vec![VidPnPath { source, target, refresh_ns: 16_666_667 }]);
+        let preferred = Surface { width: 64, height: 64, format: ddi::SurfaceFormat::X8R8G8B8 };
+        let sources = Sources::of(vec![VidPnPath { source, target, refresh_ns: 16_666_667, preferred }]);
         let mut displays = Displays { sources, ..Displays::default() };
         let bodies = [1, 2, 3].map(ResourceBodyNumber::from_raw);
         let known = |displays: &Displays| -> Vec<ResourceBodyNumber> {

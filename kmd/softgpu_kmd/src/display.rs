@@ -16,6 +16,9 @@ use crate::driver::SoftGpuKmd;
 use crate::interrupts::What;
 use crate::segments::Geometry;
 
+/// The data sheet's outputs show surfaces of any size, and have no monitor that prefers one: this one is the driver's recommendation.
+const RECOMMENDED: Surface = Surface { width: 1920, height: 1080, format: SurfaceFormat::X8R8G8B8 };
+
 /// An output of the device.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -201,7 +204,8 @@ impl Display for SoftGpuKmd {
         let path = |(number, output): (usize, &Output)| {
             // CAST: 8 displays at most.
             let number = number as u32;
-            VidPnPath { source: VidPnSourceId(number), target: VidPnTargetId(number), refresh_ns: output.refresh_ns }
+            let (source, target) = (VidPnSourceId(number), VidPnTargetId(number));
+            VidPnPath { source, target, refresh_ns: output.refresh_ns, preferred: RECOMMENDED }
         };
         self.outputs.iter().enumerate().map(path).collect()
     }

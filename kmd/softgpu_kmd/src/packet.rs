@@ -6,6 +6,7 @@
 //! space and unprivileged; the ring of the system context, whose paging buffers this driver writes, runs in the paging process
 //! and privileged. Packets of a node, paging buffers among them, run in the order of their submission, whichever ring they are for.
 
+mod blt;
 mod preemption;
 mod reset;
 mod ring;

@@ -175,6 +175,8 @@ typedef uint16_t WCHAR;
 #define STATUS_GRAPHICS_ALLOCATION_CONTENT_LOST ((NTSTATUS)0xc01e0116)
 #define STATUS_GRAPHICS_DRIVER_MISMATCH ((NTSTATUS)0x401e0117)
 #define STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE ((NTSTATUS)0xc01e0200)
+#define STATUS_GRAPHICS_INVALID_VIDEO_PRESENT_SOURCE ((NTSTATUS)0xc01e0304)
+#define STATUS_GRAPHICS_VIDPN_SOURCE_IN_USE ((NTSTATUS)0xc01e0342)
 #define STATUS_WAIT_0 ((NTSTATUS)0x00000000)
 #define STATUS_INFO_LENGTH_MISMATCH ((NTSTATUS)0xc0000004)
 #define STATUS_BUFFER_OVERFLOW ((NTSTATUS)0x80000005)
@@ -516,7 +518,7 @@ enum {
     KMTQAITYPE_ADAPTERADDRESS = 6, /* answered: D3DKMT_ADAPTERADDRESS, the place on the bus */
     KMTQAITYPE_SETWORKINGSETINFO = 7, /* refused: limits of a working set */
     KMTQAITYPE_ADAPTERREGISTRYINFO = 8, /* answered: D3DKMT_ADAPTERREGISTRYINFO, the adapter's name */
-    KMTQAITYPE_CURRENTDISPLAYMODE = 9, /* refused: the mode of a display */
+    KMTQAITYPE_CURRENTDISPLAYMODE = 9, /* answered: D3DKMT_CURRENTDISPLAYMODE, the mode of a display */
     KMTQAITYPE_MODELIST = 10, /* refused: the modes of a display */
     KMTQAITYPE_CHECKDRIVERUPDATESTATUS = 11, /* answered: a BOOL, FALSE: a driver is there as long as its adapter is */
     KMTQAITYPE_VIRTUALADDRESSINFO = 12, /* answered: D3DKMT_VIRTUALADDRESSINFO, whether the adapter has GPU virtual addresses */
@@ -1184,7 +1186,7 @@ typedef struct _D3DKMT_SUBMITPRESENTTOHWQUEUE D3DKMT_SUBMITPRESENTTOHWQUEUE;
 typedef INT D3DKMT_QUEUEDLIMIT_TYPE;
 enum {
     D3DKMT_SET_QUEUEDLIMIT_PRESENT = 1, /* taken: the most presents that the device may have queued */
-    D3DKMT_GET_QUEUEDLIMIT_PRESENT = 2, /* refused: the limit is only set */
+    D3DKMT_GET_QUEUEDLIMIT_PRESENT = 2, /* asks for the limit */
 };
 typedef struct _D3DKMT_SETQUEUEDLIMIT D3DKMT_SETQUEUEDLIMIT;
 typedef INT D3DDDI_VIDEO_SIGNAL_SCANLINE_ORDERING;
@@ -1204,6 +1206,11 @@ enum {
 };
 typedef struct _D3DKMT_SETDISPLAYMODE_FLAGS D3DKMT_SETDISPLAYMODE_FLAGS;
 typedef struct _D3DKMT_SETDISPLAYMODE D3DKMT_SETDISPLAYMODE;
+typedef struct _D3DDDI_RATIONAL D3DDDI_RATIONAL;
+typedef struct _D3DKMDT_DISPLAYMODE_FLAGS D3DKMDT_DISPLAYMODE_FLAGS;
+typedef struct _D3DKMT_DISPLAYMODE D3DKMT_DISPLAYMODE;
+typedef struct _D3DKMT_GETDISPLAYMODELIST D3DKMT_GETDISPLAYMODELIST;
+typedef struct _D3DKMT_CURRENTDISPLAYMODE D3DKMT_CURRENTDISPLAYMODE;
 typedef struct _D3DKMT_WAITFORVERTICALBLANKEVENT D3DKMT_WAITFORVERTICALBLANKEVENT;
 typedef struct _D3DKMT_WAITFORVERTICALBLANKEVENT2 D3DKMT_WAITFORVERTICALBLANKEVENT2;
 typedef struct _D3DKMT_VIDPNSOURCEOWNER_FLAGS D3DKMT_VIDPNSOURCEOWNER_FLAGS;
@@ -3167,8 +3174,8 @@ struct _D3DKMT_PRESENTFLAGS {
             UINT FlipDoNotFlip : 1; /* flag: STATUS_NOT_SUPPORTED */
             UINT FlipDoNotWait : 1; /* flag: STATUS_NOT_SUPPORTED */
             UINT FlipRestart : 1; /* flag: STATUS_NOT_SUPPORTED */
-            UINT DstRectValid : 1; /* flag: STATUS_NOT_SUPPORTED */
-            UINT SrcRectValid : 1; /* flag: STATUS_NOT_SUPPORTED */
+            UINT DstRectValid : 1; /* flag: with Blt and SrcRectValid: DstRect is the part that is written */
+            UINT SrcRectValid : 1; /* flag: with Blt and DstRectValid: SrcRect is the part that is copied */
             UINT RestrictVidPnSource : 1; /* flag: STATUS_NOT_SUPPORTED */
             UINT SrcColorKey : 1; /* flag: STATUS_NOT_SUPPORTED */
             UINT DstColorKey : 1; /* flag: STATUS_NOT_SUPPORTED */
@@ -3213,10 +3220,10 @@ struct _D3DKMT_PRESENT {
     D3DKMT_HANDLE hSource; /* in: the primary that is shown, or the allocation that is copied */
     D3DKMT_HANDLE hDestination; /* in: with Blt: the allocation that is copied to */
     UINT Color; /* unread: of color fills, whose flag is refused */
-    RECT DstRect; /* unread: its flag is refused */
-    RECT SrcRect; /* unread: its flag is refused */
-    UINT SubRectCnt; /* in: 0: a present takes the whole surface */
-    CONST RECT* pSrcSubRects; /* unread: SubRectCnt is 0 */
+    RECT DstRect; /* in: with its flag: the part that is written, as large as SrcRect */
+    RECT SrcRect; /* in: with its flag: the part that is copied */
+    UINT SubRectCnt; /* in: entries of pSrcSubRects; 0: SrcRect whole */
+    CONST RECT* pSrcSubRects; /* in: parts of SrcRect that are copied alone, in the source's texels */
     UINT PresentCount; /* unread: its flag is refused */
     D3DDDI_FLIPINTERVAL_TYPE FlipInterval; /* in: with Flip: vertical blanks to the next flip, D3DDDI_FLIPINTERVAL_... */
     D3DKMT_PRESENTFLAGS Flags; /* in: D3DKMT_PRESENTFLAGS: Flip or Blt alone */
@@ -3224,7 +3231,7 @@ struct _D3DKMT_PRESENT {
     D3DKMT_HANDLE BroadcastContext[D3DDDI_MAX_BROADCAST_CONTEXT]; /* unread: BroadcastContextCount is 0 */
     HANDLE PresentLimitSemaphore; /* in: NULL: D3DKMTSetQueuedLimit bounds the flips */
     D3DKMT_PRESENTHISTORYTOKEN PresentHistoryToken; /* in: a token whose Model is D3DKMT_PM_UNINITIALIZED */
-    VOID* pPresentRegions; /* in: NULL: a present takes the whole surface */
+    VOID* pPresentRegions; /* in: NULL: there is no compositor */
     union {
         D3DKMT_HANDLE hAdapter; /* unread: of indirect displays, whose flag is refused */
         D3DKMT_HANDLE hIndirectContext; /* unread: of indirect displays, whose flag is refused */
@@ -3244,9 +3251,9 @@ struct _D3DKMT_SUBMITPRESENTTOHWQUEUE {
 
 struct _D3DKMT_SETQUEUEDLIMIT {
     D3DKMT_HANDLE hDevice; /* in: the device */
-    D3DKMT_QUEUEDLIMIT_TYPE Type; /* in: D3DKMT_SET_QUEUEDLIMIT_PRESENT; the question for the limit is STATUS_NOT_SUPPORTED */
+    D3DKMT_QUEUEDLIMIT_TYPE Type; /* in: D3DKMT_SET_QUEUEDLIMIT_PRESENT or D3DKMT_GET_QUEUEDLIMIT_PRESENT */
     union {
-        UINT QueuedPresentLimit; /* in: flips that may wait at once */
+        UINT QueuedPresentLimit; /* in, out: flips that may wait at once; in 0: as many as at first; out of the GET form */
         OPENWDDM_NAMELESS struct {
             D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId; /* unread: a device has one limit for all displays */
             UINT QueuedPendingFlipLimit; /* unread: a device has one limit for all displays */
@@ -3266,6 +3273,50 @@ struct _D3DKMT_SETDISPLAYMODE {
     D3DDDI_ROTATION DisplayOrientation; /* in: D3DDDI_ROTATION_IDENTITY or 0 */
     UINT PrivateDriverFormatAttribute; /* in: 0 */
     D3DKMT_SETDISPLAYMODE_FLAGS Flags; /* in: 0 */
+};
+
+struct _D3DDDI_RATIONAL {
+    UINT Numerator; /* out: the number above the line */
+    UINT Denominator; /* out: the number below it, never 0 */
+};
+
+struct _D3DKMDT_DISPLAYMODE_FLAGS {
+    union {
+        OPENWDDM_NAMELESS struct {
+            UINT ValidatedAgainstMonitorCaps : 1; /* flag: the monitor shows the mode; set of each */
+            UINT RoundedFakeMode : 1; /* flag: never set */
+            UINT ModePruningReason : 4; /* flag: never set */
+            UINT Stereo : 1; /* flag: never set */
+            UINT AdvancedScanCapable : 1; /* flag: never set */
+            UINT PreferredTiming : 1; /* flag: the mode that the monitor prefers */
+            UINT PhysicalModeSupported : 1; /* flag: never set */
+        };
+        UINT Value;
+    };
+};
+
+struct _D3DKMT_DISPLAYMODE {
+    UINT Width; /* out: texels of a row */
+    UINT Height; /* out: rows */
+    D3DDDIFORMAT Format; /* out: the format of a primary */
+    UINT IntegerRefreshRate; /* out: vertical blanks a second, rounded */
+    D3DDDI_RATIONAL RefreshRate; /* out: vertical blanks a second */
+    D3DDDI_VIDEO_SIGNAL_SCANLINE_ORDERING ScanLineOrdering; /* out: D3DDDI_VSSLO_PROGRESSIVE */
+    D3DDDI_ROTATION DisplayOrientation; /* out: D3DDDI_ROTATION_IDENTITY */
+    UINT DisplayFixedOutput; /* out: 0: a mode is shown as large as it is */
+    D3DKMDT_DISPLAYMODE_FLAGS Flags; /* out: what the monitor says of the mode */
+};
+
+struct _D3DKMT_GETDISPLAYMODELIST {
+    D3DKMT_HANDLE hAdapter; /* in: the adapter */
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId; /* in: the display */
+    D3DKMT_DISPLAYMODE* pModeList; /* in, optional: place for ModeCount modes, rising by size */
+    UINT ModeCount; /* in, out: entries of pModeList; out the number of modes, also with STATUS_BUFFER_TOO_SMALL */
+};
+
+struct _D3DKMT_CURRENTDISPLAYMODE {
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId; /* in: the display */
+    D3DKMT_DISPLAYMODE DisplayMode; /* out: its mode */
 };
 
 struct _D3DKMT_WAITFORVERTICALBLANKEVENT {
@@ -3940,7 +3991,6 @@ typedef struct _D3DKMT_DESTROYOVERLAY D3DKMT_DESTROYOVERLAY;
 typedef struct _D3DKMT_DESTROYPROTECTEDSESSION D3DKMT_DESTROYPROTECTEDSESSION;
 typedef struct _D3DKMT_DESTROY_OUTPUTDUPL D3DKMT_DESTROY_OUTPUTDUPL;
 typedef struct _D3DKMT_FLIPOVERLAY D3DKMT_FLIPOVERLAY;
-typedef struct _D3DKMT_GETDISPLAYMODELIST D3DKMT_GETDISPLAYMODELIST;
 typedef struct _D3DKMT_GETMULTISAMPLEMETHODLIST D3DKMT_GETMULTISAMPLEMETHODLIST;
 typedef struct _D3DKMT_GETOVERLAYSTATE D3DKMT_GETOVERLAYSTATE;
 typedef struct _D3DKMT_GETPRESENTHISTORY D3DKMT_GETPRESENTHISTORY;
@@ -4007,9 +4057,10 @@ NTSTATUS D3DKMTCheckOcclusion(CONST D3DKMT_CHECKOCCLUSION*);
 NTSTATUS D3DKMTSetVidPnSourceOwner1(CONST D3DKMT_SETVIDPNSOURCEOWNER1*);
 NTSTATUS D3DKMTSetVidPnSourceOwner2(CONST D3DKMT_SETVIDPNSOURCEOWNER2*);
 NTSTATUS D3DKMTSetDisplayMode(D3DKMT_SETDISPLAYMODE*);
+NTSTATUS D3DKMTGetDisplayModeList(D3DKMT_GETDISPLAYMODELIST*);
 NTSTATUS D3DKMTPresent(D3DKMT_PRESENT*);
 NTSTATUS D3DKMTSubmitPresentToHwQueue(D3DKMT_SUBMITPRESENTTOHWQUEUE*);
-NTSTATUS D3DKMTSetQueuedLimit(CONST D3DKMT_SETQUEUEDLIMIT*);
+NTSTATUS D3DKMTSetQueuedLimit(D3DKMT_SETQUEUEDLIMIT*);
 NTSTATUS D3DKMTWaitForVerticalBlankEvent(CONST D3DKMT_WAITFORVERTICALBLANKEVENT*);
 NTSTATUS D3DKMTWaitForVerticalBlankEvent2(CONST D3DKMT_WAITFORVERTICALBLANKEVENT2*);
 NTSTATUS D3DKMTCreateDevice(D3DKMT_CREATEDEVICE*);
@@ -4173,7 +4224,6 @@ NTSTATUS D3DKMTCheckMonitorPowerState(CONST D3DKMT_CHECKMONITORPOWERSTATE*);
 NTSTATUS D3DKMTGetScanLine(D3DKMT_GETSCANLINE*);
 NTSTATUS D3DKMTInvalidateActiveVidPn(CONST D3DKMT_INVALIDATEACTIVEVIDPN*);
 NTSTATUS D3DKMTPollDisplayChildren(CONST D3DKMT_POLLDISPLAYCHILDREN*);
-NTSTATUS D3DKMTGetDisplayModeList(D3DKMT_GETDISPLAYMODELIST*);
 NTSTATUS D3DKMTQueryFSEBlock(D3DKMT_QUERYFSEBLOCK*);
 NTSTATUS D3DKMTSetFSEBlock(CONST D3DKMT_SETFSEBLOCK*);
 NTSTATUS D3DKMTQueryRemoteVidPnSourceFromGdiDisplayName(D3DKMT_QUERYREMOTEVIDPNSOURCEFROMGDIDISPLAYNAME*);
@@ -4207,9 +4257,10 @@ typedef NTSTATUS (*PFND3DKMT_CHECKOCCLUSION)(CONST D3DKMT_CHECKOCCLUSION*);
 typedef NTSTATUS (*PFND3DKMT_SETVIDPNSOURCEOWNER1)(CONST D3DKMT_SETVIDPNSOURCEOWNER1*);
 typedef NTSTATUS (*PFND3DKMT_SETVIDPNSOURCEOWNER2)(CONST D3DKMT_SETVIDPNSOURCEOWNER2*);
 typedef NTSTATUS (*PFND3DKMT_SETDISPLAYMODE)(D3DKMT_SETDISPLAYMODE*);
+typedef NTSTATUS (*PFND3DKMT_GETDISPLAYMODELIST)(D3DKMT_GETDISPLAYMODELIST*);
 typedef NTSTATUS (*PFND3DKMT_PRESENT)(D3DKMT_PRESENT*);
 typedef NTSTATUS (*PFND3DKMT_SUBMITPRESENTTOHWQUEUE)(D3DKMT_SUBMITPRESENTTOHWQUEUE*);
-typedef NTSTATUS (*PFND3DKMT_SETQUEUEDLIMIT)(CONST D3DKMT_SETQUEUEDLIMIT*);
+typedef NTSTATUS (*PFND3DKMT_SETQUEUEDLIMIT)(D3DKMT_SETQUEUEDLIMIT*);
 typedef NTSTATUS (*PFND3DKMT_WAITFORVERTICALBLANKEVENT)(CONST D3DKMT_WAITFORVERTICALBLANKEVENT*);
 typedef NTSTATUS (*PFND3DKMT_WAITFORVERTICALBLANKEVENT2)(CONST D3DKMT_WAITFORVERTICALBLANKEVENT2*);
 typedef NTSTATUS (*PFND3DKMT_CREATEDEVICE)(D3DKMT_CREATEDEVICE*);
@@ -4363,7 +4414,6 @@ typedef NTSTATUS (*PFND3DKMT_CHECKMONITORPOWERSTATE)(CONST D3DKMT_CHECKMONITORPO
 typedef NTSTATUS (*PFND3DKMT_GETSCANLINE)(D3DKMT_GETSCANLINE*);
 typedef NTSTATUS (*PFND3DKMT_INVALIDATEACTIVEVIDPN)(CONST D3DKMT_INVALIDATEACTIVEVIDPN*);
 typedef NTSTATUS (*PFND3DKMT_POLLDISPLAYCHILDREN)(CONST D3DKMT_POLLDISPLAYCHILDREN*);
-typedef NTSTATUS (*PFND3DKMT_GETDISPLAYMODELIST)(D3DKMT_GETDISPLAYMODELIST*);
 typedef NTSTATUS (*PFND3DKMT_QUERYFSEBLOCK)(D3DKMT_QUERYFSEBLOCK*);
 typedef NTSTATUS (*PFND3DKMT_SETFSEBLOCK)(CONST D3DKMT_SETFSEBLOCK*);
 typedef NTSTATUS (*PFND3DKMT_QUERYREMOTEVIDPNSOURCEFROMGDIDISPLAYNAME)(D3DKMT_QUERYREMOTEVIDPNSOURCEFROMGDIDISPLAYNAME*);

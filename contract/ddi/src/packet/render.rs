@@ -1,7 +1,7 @@
 //! Rendering: the allocations that a user buffer names, and the DMA buffer that the driver writes from it (memory §7.2 to §7.4). Part of
 //! `packet`.
 
-use wddm_types::{GpuVa, SegmentId};
+use wddm_types::{BltRectangle, GpuVa, SegmentId};
 
 use crate::allocation::KmdOpenAllocation;
 
@@ -81,6 +81,9 @@ pub struct Render<'a> {
 /// patched, and the buffer is submitted with [`PacketScheduling::submit_command_virtual`](super::PacketScheduling::submit_command_virtual). It is shown there read-only.
 #[derive(Debug)]
 pub struct Present<'a> {
+    /// The parts that are copied, in texels; none: as much as source and destination both have. Of 1 by 1 texel at least each; where they lie
+    /// in the allocations the driver checks.
+    pub rectangles: &'a [BltRectangle],
     /// Three entries.
     pub allocation_list: &'a [AllocationListEntry],
     /// Where the commands go.

@@ -1,7 +1,7 @@
 //! Calls on packet contexts (memory §5.6, §7).
 
 use serde::{Deserialize, Serialize};
-use wddm_types::{GpuVa, NodeId, RawHandle};
+use wddm_types::{BltRectangle, GpuVa, NodeId, RawHandle};
 
 use crate::packet::{AllocationListItem, ContextFlags, PatchLocationItem};
 
@@ -68,6 +68,8 @@ pub enum PacketCall {
         source: RawHandle,
         /// The allocation to write.
         destination: RawHandle,
+        /// The parts that are copied, of 16,384 rows together at most; none: as much as both have.
+        rectangles: Vec<BltRectangle>,
     },
     /// `D3DKMTSubmitCommand` → `Queued`.
     SubmitCommand {

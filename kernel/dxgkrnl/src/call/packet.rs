@@ -3,7 +3,7 @@
 
 use kmt_calls::{AllocationListItem, ContextFlags, CreatedContext, PacketCall, Refusal, Reply};
 use vidmm::AllocationId;
-use wddm_types::{AdapterIndex, Blame, NodeId, NtStatus, RawHandle};
+use wddm_types::{AdapterIndex, Blame, BltRectangle, NodeId, NtStatus, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::effect::{Answer, Cx};
@@ -11,6 +11,9 @@ use crate::number::{DeviceNumber, PacketContextNumber};
 use crate::object::Object;
 use crate::packet::{ListEntry, Listed, Submission, check_primaries};
 use crate::refusal::{invalid, not_supported, refuse};
+
+/// Rows of the parts of a blt at most: the driver writes commands for each.
+const BLT_ROWS_MAX: u64 = 16_384;
 
 /// The arguments of CreateContext and CreateContextVirtual.
 struct Wanted {
@@ -57,7 +60,9 @@ impl Turn<'_> {
                 self.primaries(index, device, &written_primaries)?;
                 done(Reply::Queued(self.adapters[index].submit_null(cx, number)?))
             }
-            PacketCall::Present { context, source, destination } => self.present(cx, context, (source, destination)),
+            PacketCall::Present { context, source, destination, rectangles } => {
+                self.present(cx, context, (source, destination), rectangles)
+            }
             PacketCall::SubmitCommand { context, commands, command_bytes, written_primaries, private_data } => {
                 let (index, number, device) = self.live_packet_context(context)?;
                 let primaries = self.primaries(index, device, &written_primaries)?;
@@ -102,7 +107,9 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         context: RawHandle,
         (source, destination): (RawHandle, RawHandle),
+        rectangles: Vec<BltRectangle>,
     ) -> Result<Answer, Refusal> {
+        check_rectangles(&rectangles)?;
         // spec: sync §3.17, presentation stays on packets that the kernel submits
         if matches!(self.process.handles.get(context), Some(Object::Context(..))) {
             return Err(not_supported("presents on hardware queues (DxgkDdiPresentToHwQueue)"));
@@ -116,7 +123,7 @@ impl Turn<'_> {
             ListEntry { allocation: Some(source), ..ListEntry::default() },
             ListEntry { allocation: Some(destination), write: true, ..ListEntry::default() },
         ];
-        self.adapters[index].submit_listed(cx, self.token, number, entries, Submission::Present)
+        self.adapters[index].submit_listed(cx, self.token, number, entries, Submission::Present { rectangles })
     }
 
     /// The written primaries of a submission, to a packet context or to a hardware queue.
@@ -222,5 +229,18 @@ impl Turn<'_> {
         }
         let wrong = NtStatus::GRAPHICS_WRONG_ALLOCATION_DEVICE;
         Err(refuse(wrong, Blame::Caller, "a list names an allocation of another device"))
+    }
+}
+
+/// Parts have texels, and not too many rows.
+fn check_rectangles(rectangles: &[BltRectangle]) -> Result<(), Refusal> {
+    if let Some(empty) = rectangles.iter().find(|part| part.width == 0 || part.height == 0) {
+        return Err(invalid(format!("a part of a blt with {} by {} texels", empty.width, empty.height)));
+    }
+    match rectangles.iter().map(|part| u64::from(part.height)).sum::<u64>() {
+        rows if rows > BLT_ROWS_MAX => {
+            Err(invalid(format!("parts of a blt with {rows} rows, and {BLT_ROWS_MAX} is the most; give fewer")))
+        }
+        _ => Ok(()),
     }
 }

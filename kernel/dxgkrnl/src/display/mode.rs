@@ -6,7 +6,7 @@ use kmt_calls::{Refusal, SourceOwnerType};
 use vidmm::AllocationId;
 use wddm_types::{Blame, NtStatus, SegmentId, VidPnSourceId};
 
-use super::{DisplayNews, Displays, INTERVAL_MAX, Lent, display};
+use super::{DisplayNews, Displays, INTERVAL_MAX, Lent, display, no_displays};
 use crate::breach::Breach;
 use crate::driver::EntryPoints;
 use crate::effect::Effect;
@@ -72,6 +72,9 @@ impl Displays {
     }
 
     fn may_own(&self, device: DeviceNumber, source: VidPnSourceId, way: SourceOwnerType) -> Result<(), Refusal> {
+        if self.sources.is_empty() {
+            return Err(no_displays());
+        }
         if !self.sources.has(source) {
             let reason = format!("source {}; the adapter has sources 0 to {}", source.0, self.sources.iter().len());
             return Err(refuse(NtStatus::GRAPHICS_INVALID_VIDEO_PRESENT_SOURCE, Blame::Caller, reason));

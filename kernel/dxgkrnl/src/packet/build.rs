@@ -4,7 +4,7 @@
 use ddi::{
     AllocationListEntry, DmaBuffer, KmdContext, PatchLocation, PatchLocationsOut, Present, Render, RenderStatus,
 };
-use wddm_types::GpuVa;
+use wddm_types::{BltRectangle, GpuVa};
 
 use super::list::{check_answer, check_splits};
 use super::{DmaBufferNumber, Packets};
@@ -21,8 +21,11 @@ pub enum Source<'a> {
         /// The user-mode driver's private data.
         private_data: &'a [u8],
     },
-    /// The list alone: as many as the driver asks for.
-    Present,
+    /// Source and destination on the list: as many as the driver asks for.
+    Present {
+        /// The parts that are copied; none: all.
+        rectangles: &'a [BltRectangle],
+    },
 }
 
 /// A DMA buffer that the driver has written.
@@ -117,10 +120,16 @@ fn call_driver(
             })?;
             Ok((render.dma_buffer.written, render.patch_locations_out.written, true))
         }
-        Source::Present => {
+        Source::Present { rectangles } => {
             let multipass_offset = *multipass;
-            let mut present =
-                Present { allocation_list, dma_buffer, dma_buffer_va, patch_locations_out, multipass_offset };
+            let mut present = Present {
+                rectangles,
+                allocation_list,
+                dma_buffer,
+                dma_buffer_va,
+                patch_locations_out,
+                multipass_offset,
+            };
             // spec: memory §7.1: Present may ask for more
             let whole = match driver.present(kmd, &mut present) {
                 Ok(()) => true,

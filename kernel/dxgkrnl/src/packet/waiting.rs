@@ -3,6 +3,7 @@
 
 use kmt_calls::PatchLocationItem;
 use vidmm::AllocationId;
+use wddm_types::BltRectangle;
 
 use super::{ListEntry, Packets};
 use crate::effect::Token;
@@ -37,8 +38,11 @@ pub enum Submission {
         /// The user-mode driver's private data.
         private_data: Vec<u8>,
     },
-    /// `D3DKMTPresent`; the list carries the parameters.
-    Present,
+    /// `D3DKMTPresent`; the list carries source and destination.
+    Present {
+        /// The parts that are copied; none: all.
+        rectangles: Vec<BltRectangle>,
+    },
 }
 
 impl Packets {

@@ -2,10 +2,7 @@
 //! so each command is checked: only copies (tiled ones too), fills and the compute kernels, on memory that the allocation list
 //! names, inside its bounds, written only where the list says so. The driver never uses the addresses that the process wrote.
 
-use ddi::{
-    AllocationListEntry, PRESENT_DESTINATION_INDEX, PRESENT_SOURCE_INDEX, PatchLocation, PatchLocationsOut, Present,
-    Render, RenderStatus,
-};
+use ddi::{AllocationListEntry, PatchLocation, PatchLocationsOut, Render, RenderStatus};
 use softgpu_spec::{Command, DecodeError, bus, pattern};
 
 use wddm_types::SegmentSet;
@@ -16,7 +13,8 @@ use crate::driver::SoftGpuKmd;
 pub(crate) const PRIVATE_DATA_BYTES: u32 = 4;
 
 /// The kernel has given less than the driver said.
-const TOO_LITTLE: RenderStatus = RenderStatus::InvalidParameter("less private data than DmaBufferPrivateDataSize");
+pub(super) const TOO_LITTLE: RenderStatus =
+    RenderStatus::InvalidParameter("less private data than DmaBufferPrivateDataSize");
 
 /// Bytes of a check's report.
 const REPORT_BYTES: u64 = pattern::report::WORDS * 8;
@@ -68,55 +66,6 @@ impl SoftGpuKmd {
         if note_words(target.private_data, words.len()) { Ok(()) } else { Err(TOO_LITTLE) }
     }
 
-    /// One copy, from the source's first byte to the destination's.
-    // spec: memory §5.7
-    pub(super) fn translate_present(&self, present: &mut Present<'_>) -> Result<(), RenderStatus> {
-        let bytes = self.presented_bytes(present.allocation_list)?;
-        let mut words = Vec::new();
-        Command::CopyPhysical { source_bus: 0, target_bus: 0, bytes }.encode(&mut words);
-        let target = &mut present.dma_buffer;
-        let room = target.words.get_mut(..words.len()).ok_or(RenderStatus::InsufficientDmaBuffer)?;
-        room.copy_from_slice(&words);
-        for (allocation_index, patch_offset) in [(PRESENT_SOURCE_INDEX, 8), (PRESENT_DESTINATION_INDEX, 16)] {
-            let place =
-                PatchLocation { allocation_index, slot_id: allocation_index, patch_offset, ..Default::default() };
-            emit(&mut present.patch_locations_out, place, 0)?;
-            let entry = present.allocation_list[allocation_index as usize];
-            if !entry.segment.is_system() {
-                write_address(target.words, &place, &entry);
-            }
-        }
-        target.written = words.len();
-        if note_words(target.private_data, words.len()) { Ok(()) } else { Err(TOO_LITTLE) }
-    }
-
-    /// Builds a present at addresses of the context's space.
-    // spec: memory §5.7
-    pub(super) fn present_at_addresses(&self, present: &mut Present<'_>) -> Result<(), RenderStatus> {
-        let bytes = self.presented_bytes(present.allocation_list)?;
-        let [source, target] = [PRESENT_SOURCE_INDEX, PRESENT_DESTINATION_INDEX]
-            .map(|index| present.allocation_list[index as usize].virtual_address);
-        if source.is_null() || target.is_null() {
-            return Err(RenderStatus::InvalidParameter("an allocation of a present without an address"));
-        }
-        let mut words = Vec::new();
-        Command::Copy { source_va: source.0, target_va: target.0, bytes }.encode(&mut words);
-        let buffer = &mut present.dma_buffer;
-        let room = buffer.words.get_mut(..words.len()).ok_or(RenderStatus::InsufficientDmaBuffer)?;
-        room.copy_from_slice(&words);
-        buffer.written = words.len();
-        if note_words(buffer.private_data, words.len()) { Ok(()) } else { Err(TOO_LITTLE) }
-    }
-
-    /// Bytes that source and destination both have.
-    fn presented_bytes(&self, list: &[AllocationListEntry]) -> Result<u64, RenderStatus> {
-        let size = |index: u32| {
-            let entry = list.get(index as usize).and_then(|entry| entry.allocation);
-            entry.and_then(|allocation| self.size_of(allocation)).ok_or(RenderStatus::InvalidHandle("no allocation"))
-        };
-        Ok(size(PRESENT_SOURCE_INDEX)?.min(size(PRESENT_DESTINATION_INDEX)?))
-    }
-
     fn check_operand(
         &self,
         entry: &AllocationListEntry,
@@ -139,7 +88,7 @@ impl SoftGpuKmd {
     }
 
     /// Bytes that an allocation surely has, wherever it may lie when the buffer runs.
-    fn size_of(&self, open: ddi::KmdOpenAllocation) -> Option<u64> {
+    pub(super) fn size_of(&self, open: ddi::KmdOpenAllocation) -> Option<u64> {
         let known = self.allocations.get(self.opened.get(open.0)?.allocation.0)?;
         let pitched = self.geometry?.pitched().filter(|id| known.supported == SegmentSet::only(*id));
         let bytes = match (pitched, known.rows()) {
@@ -195,7 +144,11 @@ fn unbound(place: &PatchLocation) -> PatchLocation {
     PatchLocation { patch_offset: 0, allocation_offset: 0, ..*place }
 }
 
-fn emit(out: &mut PatchLocationsOut<'_>, place: PatchLocation, split_offset: u32) -> Result<(), RenderStatus> {
+pub(super) fn emit(
+    out: &mut PatchLocationsOut<'_>,
+    place: PatchLocation,
+    split_offset: u32,
+) -> Result<(), RenderStatus> {
     let room = out.list.get_mut(out.written).ok_or(RenderStatus::InsufficientDmaBuffer)?;
     *room = PatchLocation { split_offset, ..place };
     out.written += 1;

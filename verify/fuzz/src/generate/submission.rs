@@ -3,7 +3,7 @@
 
 use kmt_calls::{AllocationListFlags, AllocationListItem, Call, PacketCall, PatchLocationItem};
 use softgpu_spec::Command;
-use wddm_types::{GpuVa, PAGE_BYTES, RawHandle};
+use wddm_types::{BltRectangle, GpuVa, PAGE_BYTES, RawHandle};
 
 use super::Generator;
 use crate::known::Asked;
@@ -137,7 +137,22 @@ impl Generator<'_> {
             _ => self.known.handle(self.dice, crate::known::Kind::Allocation),
         };
         let (source, destination) = (one(), one());
-        Call::Packet(PacketCall::Present { context, source, destination })
+        let count = if self.dice.chance(30) { self.dice.below(4) } else { 0 };
+        let rectangles = (0..count).map(|_| self.part()).collect();
+        Call::Packet(PacketCall::Present { context, source, destination, rectangles })
+    }
+
+    /// A part of a blt: of a few texels mostly.
+    fn part(&mut self) -> BltRectangle {
+        let mut edge = || if self.dice.chance(10) { self.dice.number32(u32::MAX) } else { self.dice.number32(20) };
+        BltRectangle {
+            source_left: edge(),
+            source_top: edge(),
+            destination_left: edge(),
+            destination_top: edge(),
+            width: edge(),
+            height: edge(),
+        }
     }
 
     /// A command buffer that is one, its address and bytes. Without one, or when wild ones are allowed, any address.

@@ -6,6 +6,7 @@ mod destroys;
 mod lists;
 mod mixed;
 mod nodes;
+mod parts;
 mod presents;
 mod said;
 mod segments;

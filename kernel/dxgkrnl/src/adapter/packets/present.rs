@@ -4,7 +4,7 @@
 
 use ddi::{AllocationListEntry, SubmitFlags};
 use kmt_calls::Refusal;
-use wddm_types::GpuVa;
+use wddm_types::{BltRectangle, GpuVa};
 
 use crate::adapter::Adapter;
 use crate::effect::Cx;
@@ -14,18 +14,19 @@ use crate::packet::{Built, ListEntry, Listed, Presented, Source, Work};
 use crate::refusal::not_supported;
 
 impl Adapter {
-    /// `D3DKMTPresent` as far as memory goes: the list carries the parameters.
+    /// `D3DKMTPresent` as far as memory goes: the list carries source and destination.
     // spec: memory §5.7
     pub fn present(
         &mut self,
         cx: &mut Cx<'_>,
         context: PacketContextNumber,
         entries: &[ListEntry],
+        rectangles: &[BltRectangle],
     ) -> Result<u32, Refusal> {
         if self.packets[context].addresses {
-            self.present_by_address(cx, context, entries)
+            self.present_by_address(cx, context, entries, rectangles)
         } else {
-            self.queue_patched(cx, context, entries, &Source::Present, SubmitFlags::PRESENT)
+            self.queue_patched(cx, context, entries, &Source::Present { rectangles }, SubmitFlags::PRESENT)
         }
     }
 
@@ -35,6 +36,7 @@ impl Adapter {
         cx: &mut Cx<'_>,
         context: PacketContextNumber,
         entries: &[ListEntry],
+        rectangles: &[BltRectangle],
     ) -> Result<u32, Refusal> {
         if self.packets[context].info.dma_buffer_bytes == 0 {
             return Err(not_supported("the driver writes no DMA buffers for contexts with addresses"));
@@ -51,7 +53,7 @@ impl Adapter {
         self.check_views(self.owners.space_of(self.owners.process_of(device)), entries)?;
         let list = entries.iter().map(|entry| self.listed_by_address(cx, device, entry));
         let list = list.collect::<Result<Vec<_>, _>>()?;
-        let built = self.write_dma_buffers(cx, context, &list, &Source::Present)?;
+        let built = self.write_dma_buffers(cx, context, &list, &Source::Present { rectangles })?;
         // A destination that is displayed is left alone until its flip.
         let primaries: Vec<_> =
             entries.iter().filter(|entry| entry.write).filter_map(|entry| Some(entry.allocation?.instance)).collect();

@@ -85,7 +85,7 @@ impl Adapter {
             Submission::Render { command, places, private_data } => {
                 self.render(cx, context, command, entries, places, private_data)
             }
-            Submission::Present => self.present(cx, context, entries),
+            Submission::Present { rectangles } => self.present(cx, context, entries, rectangles),
         }
     }
 
@@ -102,7 +102,7 @@ impl Adapter {
         let is_used = |at: usize| match what {
             // CAST: a list has far fewer entries.
             Submission::Render { places, .. } => places.iter().any(|place| place.allocation_index as usize == at),
-            Submission::Present => true,
+            Submission::Present { .. } => true,
         };
         let used = entries.iter().enumerate().filter(|(at, _)| is_used(*at));
         let mut content = used.filter_map(|(_, entry)| entry.allocation).map(|listed| listed.instance);

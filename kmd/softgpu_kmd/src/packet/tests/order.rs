@@ -127,6 +127,7 @@ fn a_present_at_addresses_needs_both_and_comes_with_what_was_written_beside_it()
     let present = |rig: &mut Rig, list: &[AllocationListEntry]| {
         let (mut words, mut data) = (vec![0; 8], vec![0; 4]);
         let mut present = Present {
+            rectangles: &[],
             allocation_list: list,
             dma_buffer: DmaBuffer { words: &mut words, written: 0, private_data: &mut data },
             dma_buffer_va: wddm_types::GpuVa(AT),

@@ -172,7 +172,7 @@ fn no_buffer_waits_that_its_turn_would_refuse() {
     };
     let present = |to: &Allocation| {
         let (context, source) = (crowded.humble.context.handle(), crowded.source.handle());
-        let present = PacketCall::Present { context, source, destination: to.handle() };
+        let present = PacketCall::Present { context, source, destination: to.handle(), rectangles: vec![] };
         begin(&crowded.host, &crowded.humble, Call::Packet(present))
     };
     let render = |commands| render(&crowded.host, &crowded.humble, commands);

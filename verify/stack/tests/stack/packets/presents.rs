@@ -197,7 +197,8 @@ fn hardware_queues_present_nothing() {
     let device = client.gpu.device();
     let hardware = device.create_context(NodeId(0)).unwrap();
     let surface = physical(&client, SurfaceKind::System, 4096).handle();
-    let call = PacketCall::Present { context: hardware.handle(), source: surface, destination: surface };
+    let call =
+        PacketCall::Present { context: hardware.handle(), source: surface, destination: surface, rectangles: vec![] };
     let refused = (Arc::clone(&client.link) as Arc<dyn Link>).call(Call::Packet(call)).unwrap_err();
     assert_eq!(refused.status, NtStatus::NOT_SUPPORTED, "{refused}");
     assert_eq!(device.state().unwrap(), DeviceState::Active);
@@ -240,8 +241,9 @@ fn in_passes(passes: u32, offsets: &Shared<u32>) -> Whims {
     let offsets = Arc::clone(offsets);
     let present = move |driver: &mut dyn PacketScheduling, context, present: &mut Present<'_>| {
         offsets.lock().unwrap().push(present.multipass_offset);
+        let before = std::mem::take(&mut present.multipass_offset);
         driver.present(context, present)?;
-        present.multipass_offset += 1;
+        present.multipass_offset = before + 1;
         if present.multipass_offset < passes { Err(RenderStatus::InsufficientDmaBuffer) } else { Ok(()) }
     };
     Whims { packets: true, present: Box::new(present), ..Whims::default() }

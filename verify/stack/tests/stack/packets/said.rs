@@ -94,7 +94,7 @@ fn holds(gpu: &Gpu, context: &Context, (bytes, allocations, places): Sizes) {
     let fit = [only_words(bytes / 8), only_list(allocations), only_places(places)];
     fit.into_iter().for_each(|answer| _ = answer.expect("just as much as the driver said"));
     for (more, why) in [
-        (only_words(bytes / 8 + 1), format!("8 to {bytes} make one DMA buffer")),
+        (only_words(bytes / 8 + 1), format!("a command buffer of {} bytes; a DMA buffer holds {bytes}", bytes + 8)),
         (only_list(allocations + 1), format!("an allocation list of {}; at most {allocations}", allocations + 1)),
         (only_places(places + 1), format!("the context has room for {allocations} and {places}")),
     ] {

@@ -75,7 +75,7 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
         }),
         Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { device: handle, request: OpenSyncObjectRequest::default() }),
         Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { device: handle, request: OpenSyncObjectRequest::default() }),
-        Call::Packet(PacketCall::Present { context: handle, source: handle, destination: handle }),
+        Call::Packet(PacketCall::Present { context: handle, source: handle, destination: handle, rectangles: vec![] }),
         Call::Display(DisplayCall::Flip { context: handle, primary: handle, interval: 1 }),
         Call::Display(DisplayCall::FlipOnHwQueue { queue: handle, primary: handle, interval: 1 }),
         Call::Sync(SyncCall::WaitForSynchronizationObjectFromGpu { context: handle, points: Vec::new() }),
