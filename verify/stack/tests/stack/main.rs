@@ -32,6 +32,7 @@ mod fence_sleep;
 mod fences;
 mod filters;
 mod flips;
+mod freed_addresses;
 mod gives_way;
 mod hardware_ranks;
 mod intra_gpu;
