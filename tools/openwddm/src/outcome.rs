@@ -48,6 +48,9 @@ pub struct Summary {
     pub peak_bytes: u64,
     /// Video memory that it was given.
     pub vram_bytes: u64,
+    /// The files of adapters that say so, where no argument does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vram_files: Vec<String>,
     /// Copied from system memory into video memory.
     pub paged_in_bytes: u64,
     /// Copied from video memory to system memory.

@@ -74,8 +74,8 @@ pub struct RunOptions {
     pub terms: Terms,
     /// Workloads to replay at the same time, each in a process of its own.
     pub others: Vec<Share>,
-    /// How much video memory.
-    pub vram: MemorySize,
+    /// How much video memory; `None`: as much as the adapter's file says, of a built-in one 60 % of the peak.
+    pub vram: Option<MemorySize>,
     /// How much system memory for each adapter; `None`: as much as there is.
     pub system: Option<MemorySize>,
     /// The adapters, in the order in which operations name them; empty: the usual one.

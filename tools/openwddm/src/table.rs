@@ -85,7 +85,11 @@ fn import_rows(rows: &mut Rows, summary: &Summary) {
 fn memory_rows(rows: &mut Rows, summary: &Summary) {
     rows.add("peak of the workload", bytes_exact(summary.peak_bytes));
     let share = percent(summary.vram_bytes, summary.peak_bytes);
-    rows.add("video memory", format!("{}, {share} of the peak", bytes_exact(summary.vram_bytes)));
+    let says = match &summary.vram_files[..] {
+        [] => String::new(),
+        files => format!(", as {} says; --vram gives another amount", line(&files.join(" and "))),
+    };
+    rows.add("video memory", format!("{}, {share} of the peak{says}", bytes_exact(summary.vram_bytes)));
     if let Some(rate) = summary.link_bytes_per_us {
         rows.add("link", format!("{} MB/s each way, both ways at once", grouped(rate)));
     }

@@ -75,6 +75,26 @@ fn an_adapter_that_is_changed_in_its_file_is_another_one() {
 }
 
 #[test]
+fn a_run_has_the_memory_that_the_file_says_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("some.toml"), "name = \"some\"\nmemory.vram = \"1GiB\"\n").unwrap();
+    let workload = workload();
+    let ran = |more: &[&str]| {
+        let words = ["run", workload.to_str().unwrap(), "--virtual-time", "--json", "numbers.json"];
+        let output = openwddm(folder.path(), &[&words[..], more].concat());
+        let bytes = fs::read(folder.path().join("numbers.json")).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let numbers: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        let vram_bytes = numbers["vram_bytes"].as_u64().expect("a size");
+        (vram_bytes, String::from_utf8(output.stdout).unwrap().contains("as some.toml says"))
+    };
+    assert_eq!(ran(&["--adapter", "some.toml"]), (1 << 30, true));
+    assert_eq!(ran(&["--adapter", "some.toml,vram=512MiB"]), (512 << 20, false));
+    assert_eq!(ran(&["--adapter", "some.toml", "--vram", "256MiB"]), (256 << 20, false));
+    let of_peak = |size: (u64, bool)| (size.0 < 256 << 20, size.1);
+    assert_eq!(of_peak(ran(&["--adapter", "discrete-4k"])), (true, false), "60 % of the peak");
+}
+
+#[test]
 fn a_wrong_file_is_refused_with_line_and_rule() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();

@@ -20,7 +20,7 @@ fn data(name: &str) -> PathBuf {
 fn options(name: &str, percent: u64, steps: u32, policy: Policy) -> RunOptions {
     RunOptions {
         workload: Workload::File(data(name)),
-        vram: MemorySize::OfPeak { millionths: percent * 10_000 },
+        vram: Some(MemorySize::OfPeak { millionths: percent * 10_000 }),
         steps,
         policy,
         virtual_time: true,
@@ -195,7 +195,7 @@ fn processes_that_fit_one_at_a_time_are_loaded_once_for_all_their_passes() {
     let both = |policy| {
         let other = Share { workload: Workload::File(data(INFERENCE)), terms: Terms::default() };
         let alone = options(INFERENCE, 100, STEPS, policy);
-        run(&RunOptions { others: vec![other], vram: MemorySize::Bytes(7 << 30), ..alone })
+        run(&RunOptions { others: vec![other], vram: Some(MemorySize::Bytes(7 << 30)), ..alone })
     };
     let (lru, planned) = (both(Policy::Lru), both(Policy::Planner));
     assert_eq!(moved(&lru), (52_427_390_976, 0), "eight passes");

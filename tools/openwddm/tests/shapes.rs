@@ -233,7 +233,7 @@ fn weights(dice: &mut Dice) -> Strings {
 fn options(file: &Path, vram: u64, stage: Stage) -> RunOptions {
     RunOptions {
         workload: Workload::File(file.to_owned()),
-        vram: MemorySize::Bytes(vram),
+        vram: Some(MemorySize::Bytes(vram)),
         stages: vec![stage],
         virtual_time: true,
         verify: false,

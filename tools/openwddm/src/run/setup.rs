@@ -11,6 +11,7 @@ use crate::arguments::Policy;
 use crate::error::RunError;
 use crate::run::recorders::{Listener, Recorders};
 use crate::run::{AdapterChoice, RunOptions, Terms, budget, stages, times};
+use crate::size::MemorySize;
 
 /// System memory of a process beside its storages: rings, command memory, reports.
 pub(super) const PROCESS_SYSTEM_BYTES: u64 = 16 << 20;
@@ -29,6 +30,9 @@ pub struct Setup {
     system_bytes: u64,
 }
 
+/// Video memory of a built-in adapter when no argument says another amount.
+const USUAL_VRAM: MemorySize = MemorySize::OfPeak { millionths: 600_000 };
+
 /// One adapter of a run.
 pub struct Planned {
     /// The profile asked for, as it is for the stage.
@@ -39,6 +43,8 @@ pub struct Planned {
     pub memory_policy: MemoryPolicy,
     /// Video memory, in whole pages of the segment.
     pub vram_bytes: u64,
+    /// The file that says how much that is, where no argument does.
+    pub vram_file: Option<String>,
 }
 
 impl Setup {
@@ -190,7 +196,10 @@ impl Planned {
         };
         let page = profile.segment_page_bytes();
         let own = chosen.and_then(|choice| choice.vram);
-        let asked = own.unwrap_or(options.vram);
+        let file = chosen.map(|choice| &choice.profile).filter(|name| name.ends_with(".toml"));
+        let vram_file = file.filter(|_| own.is_none() && options.vram.is_none()).cloned();
+        let usual = vram_file.as_ref().map_or(USUAL_VRAM, |_| MemorySize::Bytes(profile.vram_bytes));
+        let asked = own.or(options.vram).unwrap_or(usual);
         let vram_bytes = asked.bytes(peak_bytes) / page * page;
         // One that runs nothing still has a page.
         let (mut largest, mut fences) = (page, 0);
@@ -201,9 +210,10 @@ impl Planned {
         let largest = largest.saturating_add(fences);
         if vram_bytes < largest {
             return Err(RunError::Argument {
-                argument: match own {
-                    None => format!("--vram {}", asked.as_argument()),
-                    Some(_) => format!("--adapter {},vram={}", profile.name, asked.as_argument()),
+                argument: match (own, &vram_file) {
+                    (None, None) => format!("--vram {}", asked.as_argument()),
+                    (None, Some(file)) => format!("--adapter {file} (vram = {vram_bytes})"),
+                    (Some(_), _) => format!("--adapter {},vram={}", profile.name, asked.as_argument()),
                 },
                 problem: format!(
                     "the largest operation needs {largest} bytes at once, and the argument gives {vram_bytes} bytes in whole pages"
@@ -211,7 +221,7 @@ impl Planned {
                 remedy: format!("give at least {largest} bytes (the peak is {peak_bytes})"),
             });
         }
-        Ok(Planned { profile, stage, memory_policy, vram_bytes })
+        Ok(Planned { profile, stage, memory_policy, vram_bytes, vram_file })
     }
 }
 

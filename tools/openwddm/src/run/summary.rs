@@ -57,6 +57,7 @@ pub(super) fn summary(
         steps: played.iter().map(|played| u64::from(played.driven.steps)).max().unwrap_or(0),
         peak_bytes: setup.peak_bytes,
         vram_bytes: setup.vram_bytes(),
+        vram_files: setup.adapters.iter().filter_map(|planned| planned.vram_file.clone()).collect(),
         verify: verdict(wrong.unwrap_or(&played[0]), options),
         lost: played.iter().find_map(lost),
         time: if options.virtual_time { "virtual" } else { "real" }.to_owned(),

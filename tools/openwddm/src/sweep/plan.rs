@@ -127,7 +127,7 @@ impl Plan {
         RunOptions {
             workload: file.clone(),
             others: (1..point.processes).map(|_| other()).collect(),
-            vram: MemorySize::Bytes(point.asked_bytes),
+            vram: Some(MemorySize::Bytes(point.asked_bytes)),
             adapters: self.options.adapter.iter().map(adapter).collect(),
             steps: self.options.steps,
             virtual_time: true,
