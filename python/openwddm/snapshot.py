@@ -59,6 +59,7 @@ def from_snapshot(
     for at, entry in enumerate(traces[number]):
         reader.enter(at, entry)
     reader.add_older(segments)
+    reader.note_overwritten(value.get("allocator_settings"), number)
     default = os.path.basename(where).removesuffix(".pickle").removesuffix(".pkl").removesuffix(".json")
     return reader.recording(name or default, number)
 
@@ -183,6 +184,18 @@ class _Reader:
         for address, size in at_end.alive.items():
             if address not in self._alive:
                 self._new(address, size, 1)
+
+    def note_overwritten(self, settings: Any, number: int) -> None:
+        """PyTorch keeps the last ``max_entries`` events of a device, and says whether older ones were overwritten: for all, or for each device."""
+
+        def setting(name: str) -> Any:
+            value = settings.get(name) if isinstance(settings, Mapping) else None
+            return (value[number] if number < len(value) else None) if isinstance(value, (list, tuple)) else value
+
+        if setting("trace_alloc_overflowed"):
+            entries = setting("trace_alloc_max_entries")
+            buffer = f"a buffer of {entries} events" if isinstance(entries, int) else "the buffer of events"
+            self._left_out[f"older part of the trace, which {buffer} has overwritten: the peak is that of the rest"] += 1
 
     def recording(self, name: str, number: int) -> Recording:
         """The string."""

@@ -52,6 +52,23 @@ class Reading(unittest.TestCase):
         self.assertEqual(string.events, [[0, [], [0]], [-1, [0]], [0, [], [1]]])
         self.assertEqual(string.left_out, {"frees that were not recorded": 1})
 
+    def test_a_recording_that_has_overwritten_its_beginning_says_so(self):
+        trace = [entry("alloc", 64, 10), entry("free", 128, 30)]
+
+        def left_out(settings):
+            return list(from_snapshot({"device_traces": [trace], "allocator_settings": settings}).left_out)
+
+        for settings in [
+            {"trace_alloc_overflowed": True, "trace_alloc_max_entries": 2},
+            {"trace_alloc_overflowed": [True, False], "trace_alloc_max_entries": [2, 9]},
+        ]:
+            (what,) = left_out(settings)
+            self.assertIn("a buffer of 2 events has overwritten", what)
+        (what,) = left_out({"trace_alloc_overflowed": True})
+        self.assertIn("the buffer of events has overwritten", what)
+        for settings in [{}, None, {"trace_alloc_overflowed": False}, {"trace_alloc_overflowed": [False, True]}, {"trace_alloc_overflowed": []}]:
+            self.assertEqual(left_out(settings), [])
+
     def test_pickle_and_json_are_the_same_string(self):
         with tempfile.TemporaryDirectory() as folder:
             one, two = os.path.join(folder, "s.pickle"), os.path.join(folder, "s.json")
