@@ -49,7 +49,8 @@ int main(void) {
     escape.hAdapter = 77;
     escape.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
     CHECK(!NT_SUCCESS(D3DKMTEscape(&escape)));
-    CHECK(D3DKMTCreateOverlay(NULL) == STATUS_NOT_SUPPORTED);
+    UINT overlay[16] = {0, device}; /* D3DKMT_CREATEOVERLAY: VidPnSourceId, hDevice */
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTCreateOverlay((void*)overlay));
     D3DKMTCloseDxCoreDevice();
     puts("served");
     return 0;
