@@ -72,10 +72,7 @@ pub fn query_adapter_info(caller: &Caller<'_>, arguments: &D3DKMT_QUERYADAPTERIN
             let asked: D3DKMT_CURRENTDISPLAYMODE = take(caller, data.cast(), size)?;
             put(caller, data.cast(), size, current_display_mode(&info, asked.VidPnSourceId)?)
         }
-        KMTQAITYPE_VIRTUALADDRESSINFO => {
-            let supported = if gpu_mmu(&info) { D3DKMT_VIRTUALADDRESSINFO::VirtualAddressSupported } else { 0 };
-            put(caller, data.cast(), size, D3DKMT_VIRTUALADDRESSINFO { Value: supported })
-        }
+        KMTQAITYPE_VIRTUALADDRESSINFO => put(caller, data.cast(), size, virtual_address_info(&info)),
         KMTQAITYPE_QUERY_GPUMMU_CAPS => {
             of_the_one::<D3DKMT_QUERY_GPUMMU_CAPS>(caller, data.cast(), size, |asked| asked.PhysicalAdapterIndex)?;
             put(caller, data.cast(), size, gpu_mmu_caps(&info)?)
@@ -175,6 +172,11 @@ fn node_perf_data(info: &AdapterInfo, asked: &D3DKMT_NODE_PERFDATA) -> Result<D3
 fn adapter_type(info: &AdapterInfo) -> D3DKMT_ADAPTERTYPE {
     let display = if info.displays.is_empty() { 0 } else { D3DKMT_ADAPTERTYPE::DisplaySupported };
     D3DKMT_ADAPTERTYPE { Value: D3DKMT_ADAPTERTYPE::RenderSupported | display }
+}
+
+fn virtual_address_info(info: &AdapterInfo) -> D3DKMT_VIRTUALADDRESSINFO {
+    let supported = if gpu_mmu(info) { D3DKMT_VIRTUALADDRESSINFO::VirtualAddressSupported } else { 0 };
+    D3DKMT_VIRTUALADDRESSINFO { Value: supported }
 }
 
 fn registry(info: &AdapterInfo) -> D3DKMT_ADAPTERREGISTRYINFO {

@@ -1,10 +1,9 @@
 //! Packet contexts (memory §5.6). A packet is two commands in a ring of the driver's own: a branch to its buffer, and a
 //! completion with its fence id ([`ring`]).
 //!
-//! Contexts without GPU addresses share one ring for each node, which runs privileged, because DMA buffers name bus addresses;
-//! only this driver writes those ([`translate`]). A context with GPU addresses has a ring that runs in its process's
-//! space and unprivileged; the ring of the system context, whose paging buffers this driver writes, runs in the paging process
-//! and privileged. Packets of a node, paging buffers among them, run in the order of their submission, whichever ring they are for.
+//! Contexts without GPU addresses share one ring for each node, which runs privileged, because DMA buffers name bus addresses; only this
+//! driver writes those ([`translate`], [`blt`]). A context with GPU addresses has a ring that runs in its process's space and unprivileged; the
+//! ring of the system context runs in the paging process and privileged. Packets of a node run in the order of their submission.
 
 mod blt;
 mod preemption;

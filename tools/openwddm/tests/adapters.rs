@@ -121,7 +121,7 @@ fn two_gpus_are_faster_than_one_where_the_work_allows_it_and_every_run_is_the_sa
     std::fs::write(&file, text).unwrap();
     let two = RunOptions {
         workload: Workload::File(file),
-        vram: MemorySize::OfPeak { millionths: 1_000_000 },
+        vram: Some(MemorySize::OfPeak { millionths: 1_000_000 }),
         ..options(&["discrete-64k", "discrete-64k"], Placement::Recorded)
     };
     let both = run(&two).summary;
@@ -159,7 +159,7 @@ fn content_that_crosses_is_right_at_every_stage() {
             workload: Workload::File(file.clone()),
             virtual_time: false,
             verify: true,
-            vram: MemorySize::Bytes(6 << 20),
+            vram: Some(MemorySize::Bytes(6 << 20)),
             stages,
             policy,
             ..options(adapters, Placement::Recorded)

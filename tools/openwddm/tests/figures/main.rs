@@ -290,7 +290,7 @@ fn the_foreground_loses_no_byte_while_the_background_has_any() {
 fn two_that_keep_what_they_used_end_in_two_fifths() {
     // spec: memory §5.2, memory §5.4, memory §5.5
     let other = Share { workload: Workload::File(data("gpt.cpu.rrs.json.gz")), terms: Terms::default() };
-    let vram = MemorySize::OfPeak { millionths: 400_000 };
+    let vram = Some(MemorySize::OfPeak { millionths: 400_000 });
     let together = RunOptions {
         policy: Policy::Kept,
         vram,
