@@ -209,7 +209,7 @@ fn engines_behind_an_iommu_run_the_main_job() {
 #[test]
 fn real_bytes_come_back_right() {
     for (name, percent) in [("gpt.cpu.rrs.json.gz", 35), ("res.cpu.rrs.json.gz", 30)] {
-        let vram = openwddm::size::MemorySize::OfPeak { millionths: percent * 10_000 };
+        let vram = Some(openwddm::size::MemorySize::OfPeak { millionths: percent * 10_000 });
         let real = run(&RunOptions { virtual_time: false, verify: true, vram, ..options(name) }).summary;
         assert_eq!(real.verify, "ok", "{name}");
         let timed = run(&RunOptions { vram, ..options(name) }).summary;
@@ -235,7 +235,7 @@ fn a_virtual_run_repeats_itself() {
 #[test]
 fn with_all_the_memory_nothing_leaves() {
     let name = "gpt.cpu.rrs.json.gz";
-    let vram = openwddm::size::MemorySize::OfPeak { millionths: 1_100_000 };
+    let vram = Some(openwddm::size::MemorySize::OfPeak { millionths: 1_100_000 });
     let summary = run(&RunOptions { vram, ..options(name) }).summary;
     let workload = replay::Workload::open(data(name)).expect("a workload");
     let persistent = workload
