@@ -219,7 +219,7 @@ fn an_adapter_that_is_not_there_or_has_too_little_is_named() {
     let text = r#"{"format":"residency-reference-string/1","op_names":["a"],"storages":[[8388608,1]],"events":[[0,[0],[],0],[0,[0],[],2]]}"#;
     std::fs::write(&file, text).unwrap();
     let named = |adapters: &[&str], placement| {
-        let (workload, vram) = (Workload::File(file.clone()), MemorySize::Bytes(8 << 20));
+        let (workload, vram) = (Workload::File(file.clone()), Some(MemorySize::Bytes(8 << 20)));
         tried(&RunOptions { placement, workload, vram, ..options(adapters, Placement::Recorded) })
     };
     let refused = |result: Result<Outcome, RunError>, words: &[&str]| {
