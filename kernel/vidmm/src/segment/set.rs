@@ -129,6 +129,19 @@ impl Segments {
         taken
     }
 
+    /// Takes a run of an aperture for pages of the kernel itself, if both limits allow it.
+    pub fn take_for_kernel(&mut self, segment: SegmentId, pages: u64) -> Option<PageRun> {
+        let run = self.take_aperture(segment, pages, 1)?;
+        self[segment].note_kernels(run);
+        Some(run)
+    }
+
+    /// Pages that all apertures together may show of allocations.
+    pub fn commit_limit_without_kernels(&self) -> u64 {
+        let kernels: u64 = self.all.iter().filter(|segment| segment.is_aperture()).map(Segment::kernels_pages).sum();
+        self.commit_limit_pages().saturating_sub(kernels)
+    }
+
     /// The entry of an allocation in the order of victims is another one now.
     pub fn restand(&mut self, id: AllocationId, old: Option<VictimEntry>, new: Option<VictimEntry>) {
         if let Some(old) = old {
