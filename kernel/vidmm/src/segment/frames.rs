@@ -69,6 +69,11 @@ impl Segment {
         self.pool.take_contiguous(pages, alignment, false)
     }
 
+    /// Takes one run, the last that is free.
+    pub(crate) fn take_last_run(&mut self, pages: u64) -> Option<PageRun> {
+        self.pool.take_contiguous(pages, 1, true)
+    }
+
     /// Takes the frames that were planned, which are free.
     pub(crate) fn take_exact(&mut self, run: PageRun) {
         self.pool.take_exact(run);

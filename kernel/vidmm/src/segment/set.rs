@@ -119,19 +119,29 @@ impl Segments {
 
     /// Takes a run of an aperture, if both limits allow it.
     pub fn take_aperture(&mut self, segment: SegmentId, pages: u64, alignment: u64) -> Option<PageRun> {
+        self.take_of_aperture(segment, pages, |segment| segment.take_run(pages, alignment))
+    }
+
+    fn take_of_aperture(
+        &mut self,
+        segment: SegmentId,
+        pages: u64,
+        take: impl FnOnce(&mut Segment) -> Option<PageRun>,
+    ) -> Option<PageRun> {
         assert!(self[segment].is_aperture(), "only apertures show system pages");
         if pages == 0 || pages > self.commit_left_pages() {
             return None;
         }
-        let taken = self[segment].take_run(pages, alignment);
+        let taken = take(&mut self[segment]);
         let (shown, most) = (self.shown_pages(), self.commit_limit_pages());
         debug_assert!(taken.is_none() || shown <= most, "apertures show {shown} pages, and may show {most}");
         taken
     }
 
-    /// Takes a run of an aperture for pages of the kernel itself, if both limits allow it.
+    /// Takes a run of an aperture for pages of the kernel itself, if both limits allow it. These stay where they are, also when all content
+    /// leaves in favour of one device; so they lie at the end, where they split no room that the device needs in one piece.
     pub fn take_for_kernel(&mut self, segment: SegmentId, pages: u64) -> Option<PageRun> {
-        let run = self.take_aperture(segment, pages, 1)?;
+        let run = self.take_of_aperture(segment, pages, |segment| segment.take_last_run(pages))?;
         self[segment].note_kernels(run);
         Some(run)
     }
