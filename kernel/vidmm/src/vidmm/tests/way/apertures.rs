@@ -34,15 +34,35 @@ fn content_that_a_device_withholds_frees_its_aperture() {
     assert_eq!((mm.withholds(device), mm.count(device, now), mm.count(device, next)), (false, 0, 1));
 }
 
+fn fits_alone(mm: &Mm, device: DeviceId, id: AllocationId) -> bool {
+    let claim = Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false, moves: true };
+    mm.plan_alone(claim, &[id]).is_ok()
+}
+
+#[test]
+fn the_kernel_shows_its_own_pages_where_they_split_no_room() {
+    // spec: memory §1.11, memory §7.1, memory §8.6
+    let (mut mm, [(_, device), (_, other)]) = with_processes::<2>(64);
+    let [low, hole, high] = [10, 10, 20].map(|pages| shown(&mut mm, other, pages));
+    let large = shown(&mut mm, device, 61);
+    let came = mm.make_resident(other, &[low, hole, high]).expect("room").expect("they come");
+    mm.completed(came.serial);
+    let left = mm.evict(other, &[hole], NOW, &[]).expect("counted").expect("it leaves");
+    mm.completed(left.serial);
+    let run = mm.allocate_system(3).expect("free");
+    let (first, _, _) = mm.map_dma_buffer(APERTURE, &[run]).expect("the aperture has room");
+    assert!(fits_alone(&mm, device, large), "61 of 64 pages in one piece beside 3 at {first}");
+    drop(mm.unmap_dma_buffer(APERTURE, first, Pages(3)));
+    mm.free_system(run);
+    mm.check_invariants(&[]).expect("all rules hold");
+}
+
 #[test]
 fn a_device_alone_has_no_room_where_the_kernel_shows_its_own_pages() {
     // spec: memory §1.11, memory §7.1, memory §8.6
     let (mut mm, _, device) = with_device(64);
     let [large, small] = [62, 61].map(|pages| shown(&mut mm, device, pages));
-    let fits = |mm: &Mm, id| {
-        let claim = Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false, moves: true };
-        mm.plan_alone(claim, &[id]).is_ok()
-    };
+    let fits = |mm: &Mm, id| fits_alone(mm, device, id);
     assert!(fits(&mm, large));
     let run = mm.allocate_system(3).expect("free");
     let (at, _) = mm.aperture_map_system(APERTURE, run).expect("the aperture has room");
