@@ -22,6 +22,16 @@ use crate::number::DeviceNumber;
 // spec: memory §10.1
 pub const USE_MAX_NS: u64 = 10_000_000;
 
+/// How long the work at the ring's head waits for uses that the hardware runs while another process waits for the ring, in ns. Then the devices
+/// of the uses give way: work that the hardware can preempt may run without end.
+// spec: memory §10.1
+pub const RUN_MAX_NS: u64 = 100_000_000;
+
+/// How long a creation waits for a destruction of another process while the hardware runs the work of its uses, in ns: as long as the default of
+/// TdrDelay. Then the creation does without that memory. Its caller may lose more by the refusal than a device that gives way.
+// spec: memory §6.2
+pub const DESTRUCTION_MAX_NS: u64 = 2_000_000_000;
+
 /// A thing that the kernel holds.
 #[derive(Debug)]
 pub struct Hold {

@@ -4,7 +4,8 @@
 //! # The law of this boundary
 //! CreateAllocation and CreateSection are refused for want of memory only where every pending destruction together would not give back
 //! enough. Else the call waits. A destruction of another process counts no more when the hardware has not run the work of its uses for some
-//! 10 ms ([`USE_MAX_NS`]): that work may stand behind a fence that the other process alone signals.
+//! 10 ms ([`USE_MAX_NS`]): that work may stand behind a fence that the other process alone signals. Nor does it after 2 s
+//! ([`DESTRUCTION_MAX_NS`]): work that the hardware can preempt may run without end.
 //!
 //! | a call lacks | pending destructions give back |
 //! |---|---|
@@ -23,7 +24,7 @@ use kmt_calls::{Call, Refusal};
 use wddm_types::{AdapterIndex, Pages, ProcessId};
 
 use crate::allocations::DestructionNumber;
-use crate::hold::USE_MAX_NS;
+use crate::hold::{DESTRUCTION_MAX_NS, USE_MAX_NS};
 use crate::number::Token;
 use crate::quota::{Kind, OverQuota};
 
@@ -79,35 +80,56 @@ pub struct Lacking {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
     seen_ns: u64,
-    /// Since when the hardware has not run the work of the uses, and how long it had run that work then, both in ns.
-    idle: BTreeMap<(AdapterIndex, DestructionNumber), (u64, u64)>,
+    of: BTreeMap<(AdapterIndex, DestructionNumber), Use>,
+}
+
+/// The work of the uses of a destroyed allocation. All times are in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Use {
+    /// The call has waited for it since then.
+    began_ns: u64,
+    /// The hardware has not run the work since then.
+    idle_since_ns: u64,
+    /// How long the hardware had run the work then.
+    ran_ns: u64,
+}
+
+impl Use {
+    /// When the destruction counts no more, if the hardware does not run the work until then.
+    fn ends_ns(&self) -> u64 {
+        (self.idle_since_ns + USE_MAX_NS).min(self.began_ns + DESTRUCTION_MAX_NS)
+    }
 }
 
 impl Uses {
     /// The kernel has looked how long the hardware has run the work of each.
     pub fn look(&mut self, now_ns: u64, uses: impl Iterator<Item = ((AdapterIndex, DestructionNumber), u64)>) {
-        let before = std::mem::take(&mut self.idle);
-        for (key, ran) in uses {
-            let unchanged = before.get(&key).filter(|(_, seen)| *seen == ran);
-            self.idle.insert(key, (unchanged.map_or(now_ns, |(since, _)| *since), ran));
+        let before = std::mem::take(&mut self.of);
+        for (key, ran_ns) in uses {
+            let new = Use { began_ns: now_ns, idle_since_ns: now_ns, ran_ns };
+            let seen = before.get(&key).map_or(new, |seen| match seen.ran_ns == ran_ns {
+                true => *seen,
+                false => Use { began_ns: seen.began_ns, ..new },
+            });
+            self.of.insert(key, seen);
         }
         self.seen_ns = now_ns;
     }
 
     /// Whether a destruction counts no more.
     pub fn stands(&self, key: (AdapterIndex, DestructionNumber)) -> bool {
-        self.idle.get(&key).is_some_and(|(since, _)| self.seen_ns >= since + USE_MAX_NS)
+        self.of.get(&key).is_some_and(|seen| self.seen_ns >= seen.ends_ns())
     }
 
     /// Whether any destruction counts no more.
     pub fn any_stands(&self) -> bool {
-        self.idle.keys().any(|key| self.stands(*key))
+        self.of.keys().any(|key| self.stands(*key))
     }
 
     /// When the kernel is to look again.
     pub fn look_at_ns(&self) -> Option<u64> {
-        let counted = self.idle.iter().filter(|(key, _)| !self.stands(**key));
-        counted.map(|(_, (since, _))| since + USE_MAX_NS).min()
+        let counted = self.of.iter().filter(|(key, _)| !self.stands(**key));
+        counted.map(|(_, seen)| seen.ends_ns()).min()
     }
 }
 
@@ -257,6 +279,20 @@ mod tests {
         assert_eq!([1, 2, 3].map(|number| uses.stands(key(number))), [true, false, true]);
         uses.look(then + 2 * USE_MAX_NS, [].into_iter());
         assert_eq!((uses.look_at_ns(), uses.any_stands()), (None, false));
+    }
+
+    #[test]
+    fn a_destruction_counts_no_more_when_its_work_has_run_for_too_long() {
+        // spec: memory §10.1
+        let key = (AdapterIndex(0), DestructionNumber::from_raw(1));
+        let mut uses = Uses::default();
+        let looks = DESTRUCTION_MAX_NS / USE_MAX_NS;
+        for look in 0..looks {
+            uses.look(5 + look * USE_MAX_NS, [(key, look)].into_iter());
+            assert_eq!(uses.look_at_ns(), Some(5 + (look + 1) * USE_MAX_NS));
+        }
+        uses.look(5 + DESTRUCTION_MAX_NS, [(key, looks)].into_iter());
+        assert_eq!((uses.look_at_ns(), uses.stands(key)), (None, true));
     }
 
     #[test]

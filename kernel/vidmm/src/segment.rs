@@ -46,6 +46,8 @@ pub struct Segment {
     /// Its banks, if it has any.
     pub banks: Option<BankTable>,
     pool: FramePool,
+    /// Runs in which the kernel shows pages of its own: no turn of a device moves them.
+    kernels: Vec<PageRun>,
     /// The allocations with pages here, in the order in which they lose them.
     victims: Victims,
     /// Free pages that were cleared ahead.
@@ -136,6 +138,7 @@ fn open_one(id: SegmentId, descriptor: &SegmentDescription, bytes: u64) -> Segme
         reported: flags,
         banks: BankTable::of(descriptor),
         pool,
+        kernels: Vec::new(),
         victims: Victims::default(),
         cleared_ahead: 0,
     }

@@ -7,6 +7,7 @@ mod attacker;
 mod honest;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -68,10 +69,16 @@ pub fn run_messages(seed: u64, count: u64) -> Result<Messages, String> {
     let host = Host::start(config).map_err(|error| error.to_string())?;
     let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, Limits::default());
     let daemon = daemon.map_err(|error| error.to_string())?;
+    // A client keeps as many connections as its threads have needed at once, which depends on the machine: descriptors are counted while
+    // there is no client. The first one leaves those that the program keeps for good.
+    let mut first = Honest::connect(&path, host.luid())?;
+    first.behave()?;
+    first.rest()?;
+    drop(first);
+    only_left(&daemon, 0)?;
+    let files = settled_files();
     let mut honest = Honest::connect(&path, host.luid())?;
     honest.behave()?;
-    honest.rest()?;
-    let files = settled_files();
     let mut attacker = Attacker::new(seed, path, host.luid());
     let mut report = Messages::default();
     let lends = StoresWait::here() == StoresWait::InTheOperatingSystem && count >= LENT_FROM;
@@ -86,13 +93,7 @@ pub fn run_messages(seed: u64, count: u64) -> Result<Messages, String> {
         }
     }
     drop(attacker);
-    let began = Instant::now();
-    while daemon.clients() != honest::PROCESSES {
-        if began.elapsed() > GONE_WITHIN {
-            return Err(format!("{} clients are left beside the honest one", daemon.clients() - honest::PROCESSES));
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    only_left(&daemon, honest::PROCESSES)?;
     honest.behave()?;
     honest.rest()?;
     report.lent[1] = honest.lent;
@@ -100,36 +101,50 @@ pub fn run_messages(seed: u64, count: u64) -> Result<Messages, String> {
         return Err(format!("video memory is not lent: {report}"));
     }
     host.check_invariants().map_err(|broken| broken.to_string())?;
+    drop(honest);
+    only_left(&daemon, 0)?;
     // A thread of the kernel closes the descriptors that a dead process had given out.
     let began = Instant::now();
-    while open_files() > files {
+    while open_files().len() > files.len() {
         if began.elapsed() > GONE_WITHIN {
-            return Err(format!("{files} descriptors before, {} after", open_files()));
+            return Err(format!("descriptors {files:?} before, {:?} after", open_files()));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(report)
 }
 
-/// How many descriptors this program has once their number has settled.
-fn settled_files() -> usize {
+/// Waits until the daemon has so many clients and no more.
+fn only_left(daemon: &Daemon, clients: u64) -> Result<(), String> {
+    let began = Instant::now();
+    while daemon.clients() != clients {
+        if began.elapsed() > GONE_WITHIN {
+            return Err(format!("{} clients are left, {clients} are there to stay", daemon.clients()));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// The descriptors that this program has once their number has settled.
+fn settled_files() -> Vec<PathBuf> {
     let (mut files, began, mut since) = (open_files(), Instant::now(), Instant::now());
     while since.elapsed() < SETTLED && began.elapsed() < GONE_WITHIN {
         std::thread::sleep(Duration::from_millis(1));
         let now = open_files();
-        if now != files {
+        if now.len() != files.len() {
             (files, since) = (now, Instant::now());
         }
     }
     files
 }
 
-/// How many descriptors this program has, daemon and clients included, without eventfds.
-fn open_files() -> usize {
+/// The names of the descriptors that this program has, daemon and clients included, without eventfds.
+fn open_files() -> Vec<PathBuf> {
     // PANIC: every system that runs this has procfs, and nothing else lists descriptors.
     let open = std::fs::read_dir("/proc/self/fd").expect("procfs").filter_map(Result::ok);
     let names = open.filter_map(|descriptor| std::fs::read_link(descriptor.path()).ok());
-    names.filter(|name| !name.ends_with("anon_inode:[eventfd]")).count()
+    names.filter(|name| !name.ends_with("anon_inode:[eventfd]")).collect()
 }
 
 /// Whether a lock shows the device's own memory, which a process elsewhere sees only by being lent it.

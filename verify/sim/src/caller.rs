@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use dxgk_host::{Host, Pending, ProcessLink, Profile};
-use kmt_calls::{Call, CreatedFence, Refusal, SignalFlags, SyncCall};
+use kmt_calls::{Call, CreatedFence, LockCall, Refusal, SignalFlags, SyncCall};
 use kmt_link::MappedBytes;
 use shared_words::Word;
 use softgpu_spec::pattern::report;
@@ -281,6 +281,14 @@ impl Caller {
             flags: SignalFlags::empty(),
         };
         gates.map(|gate| Call::Sync(signal(gate))).collect()
+    }
+
+    /// Ends its locks. Another of its threads makes the calls, for this one may wait for work that the locks keep out (memory §10.1 row 23).
+    pub fn unlocking(&mut self) -> Vec<Call> {
+        let device = self.book.device;
+        let surfaces = self.book.slots[COMMANDS + 1..].iter_mut().flatten();
+        let locked = surfaces.filter_map(|surface| surface.lock.take().map(|_| surface.handle));
+        locked.map(|allocation| Call::Lock(LockCall::Unlock2 { device, allocation })).collect()
     }
 
     /// The first lane whose work is not done, for people.

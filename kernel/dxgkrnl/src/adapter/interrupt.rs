@@ -209,7 +209,8 @@ impl Adapter {
             return;
         }
         if refusal.is_explained() {
-            return self.ask_driver_again(cx, work);
+            self.ask_driver_again(cx, work);
+            return device.into_iter().for_each(|device| self.pump_queues_of(cx, device));
         }
         match (refusal.verdict, device) {
             (Verdict::Lose(reason), Some(device)) => self.fail_device(cx, device, DeviceState::ErrorDmaFault, reason),
@@ -221,15 +222,14 @@ impl Adapter {
     /// The fault of another device explains a refusal.
     fn ask_driver_again(&mut self, cx: &mut Cx<'_>, work: RefusedWork) {
         match work {
-            // It is handed over when the adapter settles. Entries of a log are read with the next ones: the kernel has looked at the fences of
-            // the log's process, as it does when a log says nothing new.
-            RefusedWork::Packet | RefusedWork::Logs => {}
+            // A packet is handed over when the adapter settles, a command with what its device's other queues hold. Entries of a log are read
+            // with the next ones: the kernel has looked at the fences of the log's process, as it does when a log says nothing new.
+            RefusedWork::Packet | RefusedWork::Command(_) | RefusedWork::Logs => {}
             RefusedWork::Paging => unreachable!("no fault of a context explains it"),
-            RefusedWork::Command(queue) if self.queues.get(queue).is_some() => self.pump_queue(cx, queue),
             RefusedWork::Suspension(context, number) => self.suspend_context_again(cx, context, number),
             RefusedWork::Rank(context) if self.queues.context(context).is_some() => self.tell_rank(cx, context),
-            // Queue or context has gone meanwhile.
-            RefusedWork::Command(_) | RefusedWork::Rank(_) => {}
+            // The context has gone meanwhile.
+            RefusedWork::Rank(_) => {}
             RefusedWork::Preemption(node, number) => self.vidsch.nodes.refused(node, number),
         }
     }

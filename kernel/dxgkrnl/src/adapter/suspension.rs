@@ -192,7 +192,7 @@ impl Adapter {
 }
 
 /// Devices that give way: the ring has waited for their uses for as long as it may, and another process waits for the ring. A use may stand
-/// behind a fence that its own client alone signals, and no other process waits for that client.
+/// behind a fence that its own client alone signals, or run without end, and no other process waits for that client.
 impl Adapter {
     /// When devices give way whose uses hold the ring; `None`: none does. `calls_wait`: calls wait until adapters have less paging work outstanding.
     pub(super) fn gives_way_ns(&self, calls_wait: bool) -> Option<u64> {
@@ -231,7 +231,7 @@ impl Adapter {
         let points = self.sync.live_points(self.memory.ring.uses().to_vec());
         let points = self.unreached(cx, points);
         let ran_ns = self.running_ns_of(cx, &points);
-        if self.memory.ring.uses_run(cx.now_ns, ran_ns) {
+        if self.memory.ring.waits_for_running(cx.now_ns, ran_ns) {
             return;
         }
         let devices: BTreeSet<DeviceNumber> = points.iter().filter_map(|point| self.device_of_use(point)).collect();

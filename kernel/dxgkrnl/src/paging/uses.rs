@@ -8,7 +8,7 @@ use vidmm::{AllocationId, Operation, UsedContent, WithheldPlace};
 use wddm_types::{FencePoint, ProcessId};
 
 use super::PagingRing;
-use crate::hold::USE_MAX_NS;
+use crate::hold::{RUN_MAX_NS, USE_MAX_NS};
 use crate::number::{PagingQueueNumber, PagingWorkNumber};
 
 /// The wait of the work at the head.
@@ -70,15 +70,16 @@ impl PagingRing {
         waiting.any(is_other).then_some(wait.since_ns + USE_MAX_NS)
     }
 
-    /// Whether the hardware runs the work of the uses: it has run for so long until now. Then the ring waits on, for what runs ends.
-    pub fn uses_run(&mut self, now_ns: u64, ran_ns: u64) -> bool {
+    /// Whether the ring waits on for the uses, because the hardware runs their work: it has run for so long until now. The ring waits for
+    /// running work no longer than [`RUN_MAX_NS`].
+    pub fn waits_for_running(&mut self, now_ns: u64, ran_ns: u64) -> bool {
         let Some(wait) = &mut self.uses else { return true };
         let before = wait.ran_ns.replace(ran_ns);
         let runs = before != Some(ran_ns);
         if runs {
             wait.since_ns = now_ns;
         }
-        runs
+        runs && now_ns < wait.began_ns + RUN_MAX_NS
     }
 
     /// A device cannot give way: it is asked again when another work stands behind.

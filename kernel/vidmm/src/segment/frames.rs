@@ -30,9 +30,33 @@ impl Segment {
         self.pool.clone()
     }
 
-    /// The same with every frame free.
+    /// The frames without any allocation, on which a plan for a device alone is tried.
     pub(crate) fn emptied_trial(&self) -> FramePool {
-        self.pool.emptied()
+        let mut pool = self.pool.emptied();
+        self.kernels.iter().for_each(|run| pool.take_exact(*run));
+        pool
+    }
+
+    /// Frames that allocations can have: all but the kernel's.
+    pub(crate) fn pages_without_kernels(&self) -> u64 {
+        self.capacity_pages() - self.kernels_pages()
+    }
+
+    /// Frames in which the kernel shows pages of its own.
+    pub(crate) fn kernels_pages(&self) -> u64 {
+        self.kernels.iter().map(|run| run.count.0).sum()
+    }
+
+    /// The kernel shows pages of its own in a run that it has taken.
+    pub(crate) fn note_kernels(&mut self, run: PageRun) {
+        self.kernels.push(run);
+    }
+
+    /// The kernel shows its own pages here no more.
+    pub(crate) fn give_kernels(&mut self, run: PageRun) {
+        let at = self.kernels.iter().position(|known| *known == run).expect("a run that the kernel has taken whole");
+        self.kernels.swap_remove(at);
+        self.pool.give(run);
     }
 
     /// The order in which content here loses its place.
@@ -43,6 +67,11 @@ impl Segment {
     /// Takes one run.
     pub(crate) fn take_run(&mut self, pages: u64, alignment: u64) -> Option<PageRun> {
         self.pool.take_contiguous(pages, alignment, false)
+    }
+
+    /// Takes one run, the last that is free.
+    pub(crate) fn take_last_run(&mut self, pages: u64) -> Option<PageRun> {
+        self.pool.take_contiguous(pages, 1, true)
     }
 
     /// Takes the frames that were planned, which are free.

@@ -119,14 +119,37 @@ impl Segments {
 
     /// Takes a run of an aperture, if both limits allow it.
     pub fn take_aperture(&mut self, segment: SegmentId, pages: u64, alignment: u64) -> Option<PageRun> {
+        self.take_of_aperture(segment, pages, |segment| segment.take_run(pages, alignment))
+    }
+
+    fn take_of_aperture(
+        &mut self,
+        segment: SegmentId,
+        pages: u64,
+        take: impl FnOnce(&mut Segment) -> Option<PageRun>,
+    ) -> Option<PageRun> {
         assert!(self[segment].is_aperture(), "only apertures show system pages");
         if pages == 0 || pages > self.commit_left_pages() {
             return None;
         }
-        let taken = self[segment].take_run(pages, alignment);
+        let taken = take(&mut self[segment]);
         let (shown, most) = (self.shown_pages(), self.commit_limit_pages());
         debug_assert!(taken.is_none() || shown <= most, "apertures show {shown} pages, and may show {most}");
         taken
+    }
+
+    /// Takes a run of an aperture for pages of the kernel itself, if both limits allow it. These stay where they are, also when all content
+    /// leaves in favour of one device; so they lie at the end, where they split no room that the device needs in one piece.
+    pub fn take_for_kernel(&mut self, segment: SegmentId, pages: u64) -> Option<PageRun> {
+        let run = self.take_of_aperture(segment, pages, |segment| segment.take_last_run(pages))?;
+        self[segment].note_kernels(run);
+        Some(run)
+    }
+
+    /// Pages that all apertures together may show of allocations.
+    pub fn commit_limit_without_kernels(&self) -> u64 {
+        let kernels: u64 = self.all.iter().filter(|segment| segment.is_aperture()).map(Segment::kernels_pages).sum();
+        self.commit_limit_pages().saturating_sub(kernels)
     }
 
     /// The entry of an allocation in the order of victims is another one now.

@@ -39,12 +39,23 @@ pub(super) fn note(
 }
 
 /// A refused buffer leaves the DMA buffer that it was translated into in the context's pool, shown by the aperture. One that
-/// waited for its device's turn has given it that turn: what the device lists is back, and is spared again.
+/// waited for its device's turn has given it that turn: what the device lists is back, and is spared again. The first turn of an adapter makes
+/// the fence of suspensions.
 // spec: memory §7.1, memory §8.6
 pub(super) fn is_of_buffers(call: &Call, part: &str, had_turn: bool) -> bool {
     let buffers = matches!(call, Call::Packet(PacketCall::Render { .. } | PacketCall::Present { .. }));
     let always = ["adapter", "segment", "device ", "lists of", "turns"].iter().any(|name| part.starts_with(name));
-    buffers && (always || had_turn && part.starts_with("memory of"))
+    let of_turn = [
+        "memory of",
+        "foreseen of",
+        "terms of",
+        "works",
+        "fence",
+        "open of a fence",
+        "packed words",
+        "waits for a fence",
+    ];
+    buffers && (always || had_turn && of_turn.iter().any(|name| part.starts_with(name)))
 }
 
 /// Refusals that change something by the rules: a device is put into error, or named by what was refused.

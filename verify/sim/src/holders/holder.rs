@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dxgk_host::Host;
+use kmt_calls::Call;
 use softgpu_spec::private_data::Kind;
 use wddm_types::{Blame, NtStatus};
 
@@ -62,10 +63,8 @@ impl Holder {
     /// As of [`Holder::turn`].
     pub fn wind_up(&mut self, host: &Host) -> Result<bool, Broken> {
         self.release(host)?;
-        if self.caller.is_free() {
-            let locked = self.caller.slots(|_, locked| locked);
-            self.caller.plan(locked.into_iter().map(|slot| Deed::Unlock { slot }));
-        }
+        let unlocking = self.caller.unlocking();
+        self.beside(host, unlocking)?;
         let goes_on = !self.caller.is_free();
         let outcome = self.caller.turn(host).map_err(|place| ("answers", place))?;
         self.take(outcome).map(|()| goes_on)
@@ -117,11 +116,16 @@ impl Holder {
 
     /// Another of its threads signals what its queues wait for.
     fn release(&mut self, host: &Host) -> Result<(), Broken> {
-        for call in self.caller.opening() {
+        self.beside(host, self.caller.opening())
+    }
+
+    /// Another of its threads makes these calls. A device that is lost refuses them.
+    fn beside(&mut self, host: &Host, calls: Vec<Call>) -> Result<(), Broken> {
+        for call in calls {
             self.caller.calls += 1;
-            // A device that is lost refuses it.
+            let name = call.name();
             if host.begin_call(self.caller.id, call).is_err() {
-                return Err(("answers", "a signal from the CPU waits".into()));
+                return Err(("answers", format!("{name} of another thread waits")));
             }
         }
         Ok(())

@@ -41,10 +41,15 @@ pub struct Player {
     pub link: Arc<ProcessLink>,
 }
 
+/// A process whose lane is on the node of the paging ring.
 pub fn player(host: &Arc<Host>, stage: Stage) -> Player {
+    player_on(NODE, host, stage)
+}
+
+pub fn player_on(node: NodeId, host: &Arc<Host>, stage: Stage) -> Player {
     let link = ProcessLink::new(Arc::clone(host));
     let gpu = Gpu::open(Arc::clone(&link) as Arc<dyn Link>).expect("the adapter opens");
-    let lane = Lane::create_at(&gpu, NODE, stage).expect("a lane");
+    let lane = Lane::create_at(&gpu, node, stage).expect("a lane");
     Player { lane, gpu, link }
 }
 

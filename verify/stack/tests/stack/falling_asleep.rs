@@ -9,25 +9,30 @@ use dxgk_host::{Host, HostConfig, Profile, RecoveryPolicy};
 use events::{Event, Tracer};
 use kmt_calls::{Call, DeviceCall, QueueCall, QueueFlags, Reply};
 use kmt_link::Link;
-use softgpu_umd::{Surface, SurfaceKind, pattern};
+use softgpu_umd::{Commands, Surface, SurfaceKind, pattern};
 use wddm_types::{NodeId, NtStatus};
 
 use crate::stubborn::{Whims, host_with, wrapped};
-use crate::timeouts;
+use crate::timeouts::{self, Fault, Hold};
 use stack::world::{Client, MIB, VIRTUAL, client, host};
 
 const STATES: [PowerState; 2] = [PowerState::Standby, PowerState::Hibernate];
 
 /// A host whose hardware may run one command for any time.
-pub fn patient_host() -> Arc<Host> {
-    timeouts::host(RecoveryPolicy { delay_ns: None, ..RecoveryPolicy::default() }).0
+pub fn patient_host() -> (Arc<Host>, Arc<Fault>) {
+    let (host, _, fault) = timeouts::host(RecoveryPolicy { delay_ns: None, ..RecoveryPolicy::default() });
+    (host, fault)
 }
 
-/// A process whose command runs for minutes, on memory that the process has destroyed: the paging ring waits for that work.
-pub fn busy_client(host: &Arc<Host>) -> Client {
+/// A process whose command runs without end, on memory that the process has destroyed: the paging ring waits for that work, and the hardware
+/// suspends no queue of the process.
+pub fn busy_client(host: &Arc<Host>, fault: &Fault) -> Client {
     let mut busy = client(host);
+    fault.hold(Hold::Runs);
     let target = busy.pinned(SurfaceKind::Local, MIB);
-    timeouts::works(&mut busy, &target, 5 * 60_000);
+    let mut commands = Commands::new();
+    commands.work(u64::MAX).touch(target.va(), MIB, false);
+    busy.stream.submit(&busy.gpu, &[], &commands).expect("a submission");
     busy
 }
 
@@ -52,10 +57,10 @@ fn assert_kept(client: &mut Client, surface: &Surface) {
 fn who_is_in_the_way_of_a_sleep_may_die() {
     // spec: memory §1.10, memory §8.4
     for state in STATES {
-        let host = patient_host();
+        let (host, fault) = patient_host();
         let mut other = client(&host);
         let surface = written(&mut other);
-        let busy = busy_client(&host);
+        let busy = busy_client(&host, &fault);
         assert_eq!(host.power_transition(state).expect_err("it waits for the work").status, NtStatus::TIMEOUT);
         assert_eq!(host.power_transition(PowerState::On).expect_err("not asleep yet").status, NtStatus::RETRY);
         drop(busy);
@@ -69,8 +74,8 @@ fn who_is_in_the_way_of_a_sleep_may_die() {
 #[test]
 fn an_adapter_stops_behind_who_was_in_the_way() {
     // spec: memory §8.4
-    let host = patient_host();
-    let busy = busy_client(&host);
+    let (host, fault) = patient_host();
+    let busy = busy_client(&host, &fault);
     assert_eq!(host.stop_adapter().expect_err("it waits for the work").status, NtStatus::TIMEOUT);
     drop(busy);
     while host.step() {}

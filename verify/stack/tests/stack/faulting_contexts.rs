@@ -13,7 +13,10 @@ use softgpu_umd::{Commands, SurfaceKind};
 use wddm_types::{GpuVa, NodeId};
 
 use crate::fence_interrupts::begin_wait;
-use acts::{Act, comes, feeds_queue, preempts, ranks, renders, signals, stands, submits_packet, suspends};
+use acts::{
+    Act, comes, feeds_queue, feeds_queues, preempts, ranks, renders, signals, stands, submits_packet, submits_packets,
+    suspends,
+};
 use late::Tells;
 use stack::world::MIB;
 use world::{COMPUTE, COPY, WILD, World, buffer, packets, queue, world, world_of};
@@ -96,9 +99,11 @@ fn a_refusal_for_a_device_that_has_faulted_is_moot() {
 #[test]
 fn a_refusal_that_anothers_fault_explains_costs_nobody_else() {
     // spec: memory §5.8, memory §8.6
-    let cases: [(Function, Act); 4] = [
+    let cases: [(Function, Act); 6] = [
         (Function::SubmitCommandVirtual, submits_packet),
+        (Function::SubmitCommandVirtual, submits_packets),
         (Function::SubmitCommandToHwQueue, feeds_queue),
+        (Function::SubmitCommandToHwQueue, feeds_queues),
         (Function::SetContextSchedulingProperties, ranks),
         (Function::SuspendContext, suspends),
     ];

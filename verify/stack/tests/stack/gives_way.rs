@@ -11,8 +11,11 @@ use softgpu_umd::{Stage, Surface, SurfaceKind};
 use wddm_types::GpuVa;
 
 use crate::bystanders::{self, BOUND_NS, Player, QUEUES, USED, host_of, player};
+use crate::preemption::COMPUTE;
 use crate::timeouts::drain;
 use stack::world::MIB;
+
+const MS: u64 = 1_000_000;
 
 /// A process whose work copies a surface behind its own fence.
 struct Holder {
@@ -27,13 +30,25 @@ struct Holder {
 
 impl Holder {
     fn of(host: &Arc<Host>, stage: Stage) -> Self {
-        let mut player = player(host, stage);
+        Self::behind(player(host, stage), host, |player, go| {
+            player.lane.wait_on_gpu(&player.gpu, None, go, 1).expect("a wait")
+        })
+    }
+
+    /// The work runs for a second before it copies, on another node than the ring, in parts of less than a turn.
+    fn running(host: &Arc<Host>, stage: Stage) -> Self {
+        let parts = |player: &mut Player, _: &Fence| (0..100).for_each(|_| player.lane.work(10 * MS));
+        Self::behind(bystanders::player_on(COMPUTE, host, stage), host, parts)
+    }
+
+    /// The work stands behind what `until` records.
+    fn behind(mut player: Player, host: &Arc<Host>, until: impl FnOnce(&mut Player, &Fence)) -> Self {
         let used = player.pinned(SurfaceKind::Local, USED);
         let (read, report) = (player.pinned(SurfaceKind::System, USED), player.pinned(SurfaceKind::System, 4096));
         player.lane.pattern(&used, 5);
         player.completes();
         let go = player.fence();
-        player.lane.wait_on_gpu(&player.gpu, None, &go, 1).expect("a wait");
+        until(&mut player, &go);
         player.lane.copy(&used, 0, &read, 0, USED);
         let last = player.submit();
         Self { host: Arc::clone(host), player, go, used, read, report, last }
@@ -74,12 +89,17 @@ impl Holder {
 
 /// A bystander makes a surface resident and has work write it, within the bound.
 fn goes_on_within_bound(host: &Host, player: &mut Player, surface: impl FnOnce(&Player) -> Surface) {
+    goes_on_within(BOUND_NS, host, player, surface);
+}
+
+/// As [`goes_on_within_bound`], within so many nanoseconds.
+fn goes_on_within(bound_ns: u64, host: &Host, player: &mut Player, surface: impl FnOnce(&Player) -> Surface) {
     let began = player.link.now_ns();
     let surface = surface(player);
     player.lane.fill(&surface, 0, 4096, 7);
     player.completes();
     let took = player.link.now_ns() - began;
-    assert!(took <= BOUND_NS, "{took} ns");
+    assert!(took <= bound_ns, "{took} ns");
     host.check_invariants().expect("each hold has its end");
 }
 
@@ -125,6 +145,21 @@ fn a_device_gives_way_whose_waiting_work_uses_what_another_process_needs_the_roo
         holder.gives_up(how);
         let mut other = player(&host, stage);
         goes_on_within_bound(&host, &mut other, |other| other.pinned(SurfaceKind::Local, 3 * MIB));
+        holder.goes_on(None);
+    }
+}
+
+/// The hardware runs the work for a second, and preempts it when the kernel asks.
+#[test]
+fn a_device_gives_way_whose_work_runs_for_long() {
+    // spec: memory §8.6, memory §10.1
+    for ((profile, stage), how) in queues().flat_map(|queue| GIVES_UP.map(|how| (queue, how))) {
+        eprintln!("{profile}, {stage:?}, {how:?}");
+        let (host, _) = host_of(profile);
+        let holder = Holder::running(&host, stage);
+        holder.gives_up(how);
+        let mut other = player(&host, stage);
+        goes_on_within(100 * MS + BOUND_NS, &host, &mut other, |other| other.pinned(SurfaceKind::Local, 3 * MIB));
         holder.goes_on(None);
     }
 }

@@ -303,27 +303,38 @@ fn a_creation_waits_for_its_own_destructions_and_not_for_those_of_a_process_whos
     drop(rest);
 }
 
-#[test]
-fn a_creation_waits_for_work_of_another_process_that_runs() {
-    // spec: memory §6.2, memory §10.1
+/// A creation lacks memory that work of another process uses, so many parts of 1 ms. Answers with how it ends, and how long it takes in ns.
+fn creation_behind_running_work(parts: u32) -> (Result<Reply, Refusal>, u64) {
     let host = host(VIRTUAL, 8 * MIB);
     let [mut held, other] = [(); 2].map(|()| GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host))));
     let surface = held.surface(4 * MIB);
     held.client.gpu.pin(&surface).expect("room for it");
     let mut commands = Commands::new();
-    let far = held.filler(4 * MIB);
-    held.client.gpu.pin(&far).expect("room for it");
-    for _ in 0..400 {
-        commands.copy(far.va(), surface.va(), 4 * MIB);
+    for _ in 0..parts {
+        commands.work(1_000_000);
     }
     held.client.stream.submit(&held.client.gpu, &[], &commands).expect("a submission");
     drop(surface);
-    let rest = held.filler(held.free_bytes() - 3 * MIB);
-    let began = other.client.link.now_ns();
-    one_allocation(answer(&host, other.waits(6 * MIB)));
-    let took = other.client.link.now_ns() - began;
+    let _rest = held.filler(held.free_bytes() - 3 * MIB);
+    let began = host.now_ns();
+    let ended = answer(&host, other.waits(6 * MIB)).expect("it is answered");
+    (ended, host.now_ns() - began)
+}
+
+#[test]
+fn a_creation_waits_for_work_of_another_process_that_runs() {
+    // spec: memory §6.2, memory §10.1
+    let (created, took) = creation_behind_running_work(60);
+    one_allocation(Some(created));
     assert!(took > 2 * BOUND_NS, "the work was to take longer than {took} ns");
-    drop(rest);
+}
+
+#[test]
+fn a_creation_does_not_wait_for_work_of_another_process_that_runs_for_too_long() {
+    // spec: memory §6.2, memory §10.1
+    let (ended, took) = creation_behind_running_work(10_000);
+    assert_eq!(ended.expect_err("the other process keeps its memory").blame, Blame::Scarcity);
+    assert!((2_000_000_000..2_000_000_000 + BOUND_NS).contains(&took), "{took} ns");
 }
 
 #[test]

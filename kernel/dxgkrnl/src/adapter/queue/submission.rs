@@ -11,7 +11,7 @@ use crate::adapter::Adapter;
 use crate::driver::EntryPoints;
 use crate::due::{DriverRefusal, RefusedWork, Verdict, Waiter};
 use crate::effect::Cx;
-use crate::number::QueueNumber;
+use crate::number::{DeviceNumber, QueueNumber};
 use crate::packet::check_private_data;
 use crate::queue::{Command, refused};
 use crate::scheduling::{AnyContext, Payload};
@@ -65,6 +65,15 @@ impl Adapter {
             self.queues.feed(number).watched();
         }
         self.pump_queue(cx, number);
+    }
+
+    /// Starts what is due on the device's queues: they stand still while a refusal for the device is not judged.
+    pub(in crate::adapter) fn pump_queues_of(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
+        for context in self.queues.contexts_of(device).collect::<Vec<_>>() {
+            for queue in self.queues[context].queues.clone() {
+                self.pump_queue(cx, queue);
+            }
+        }
     }
 
     /// Starts what is due on a kernel-mode queue.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{BrokenInvariant, ensure};
 use crate::SegmentGroup;
+use crate::segment::Segment;
 use crate::slab::{AllocationId, SpaceId};
 use crate::vidmm::VidMm;
 use crate::vidmm::share::tally::Tally;
@@ -39,11 +40,12 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
         Ok(())
     }
 
-    /// The usage that follows from the figures: bytes that lie in segments of the group, with those that lists require and that lie nowhere
-    /// yet, and without those by which a segment's larger pages round content up.
+    /// The usage that follows from the figures: bytes that lie in segments whose content the group is charged for, with those that lists
+    /// require and that lie nowhere yet, and without those by which a segment's larger pages round content up.
     fn told(&self, tally: &Tally, space: SpaceId, group: SegmentGroup) -> i128 {
         let here = tally.spaces.get(&space).map_or(&[][..], |known| &known.segments[..]);
-        let in_group = self.segments.drivers().iter().zip(here).filter(|(segment, _)| segment.group() == group);
+        let is_charged = |segment: &Segment| self.segments.charged_group(segment.id) == Some(group);
+        let in_group = self.segments.drivers().iter().zip(here).filter(|(segment, _)| is_charged(segment));
         let resident: u64 = in_group.map(|(_, here)| here.resident_bytes).sum();
         let lists = self.processes.devices(space).flat_map(|device| self.devices[device].list());
         let listed: BTreeSet<AllocationId> = lists.collect();

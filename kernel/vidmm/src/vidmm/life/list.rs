@@ -111,7 +111,7 @@ impl<F: Copy + Eq> VidMm<F> {
     ) -> Result<(u64, u64, Operation), ApertureFull> {
         let count = pages.iter().map(|run| run.count.0).sum();
         debug_assert!(count > 0, "a DMA buffer of no page is shown in {segment:?}");
-        let run = self.segments.take_aperture(segment, count, 1).ok_or(ApertureFull)?;
+        let run = self.segments.take_for_kernel(segment, count).ok_or(ApertureFull)?;
         let operation = Operation::MapAperture {
             device: None,
             allocation: None,
@@ -128,7 +128,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn unmap_dma_buffer(&mut self, segment: SegmentId, first: u64, count: Pages) -> Operation {
         let dummy_page = self.dummy_page_address();
         debug_assert!(self.segment(segment).is_aperture(), "a DMA buffer leaves {segment:?}, which is no aperture");
-        self.segment_mut(segment).give(PageRun { first, count });
+        self.segment_mut(segment).give_kernels(PageRun { first, count });
         Operation::UnmapAperture {
             device: None,
             allocation: None,

@@ -24,7 +24,7 @@ impl<F: Copy + Eq> VidMm<F> {
         segment: SegmentId,
         pages: PageRun,
     ) -> Result<(PhysicalAddress, Operation), ApertureFull> {
-        let run = self.segments.take_aperture(segment, pages.count.0, 1).ok_or(ApertureFull)?;
+        let run = self.segments.take_for_kernel(segment, pages.count.0).ok_or(ApertureFull)?;
         // The kernel writes them write-combined (memory §1.11), and such pages are never mapped coherently.
         let operation = Operation::MapAperture {
             device: None,
@@ -42,7 +42,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn aperture_unmap_system(&mut self, at: PhysicalAddress, count: Pages) -> Operation {
         let dummy_page = self.dummy_page_address();
         let first = at.offset / PAGE_BYTES;
-        self.segment_mut(at.segment).give(PageRun { first, count });
+        self.segment_mut(at.segment).give_kernels(PageRun { first, count });
         Operation::UnmapAperture {
             device: None,
             allocation: None,

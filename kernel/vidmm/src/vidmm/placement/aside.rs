@@ -26,6 +26,21 @@ impl<F: Copy + Eq> VidMm<F> {
         if self.allocations[id].last_use.is_empty() {
             return self.withdraw(id, Cause::Evict, batch);
         }
+        self.leave_later(id, device);
+    }
+
+    /// Content that has left the last list without a work frees the pages of an aperture once the use of it is over: no claimant waits for
+    /// content that is no victim.
+    pub(crate) fn free_aperture_later(&mut self, id: AllocationId, device: DeviceId) {
+        let known = &self.allocations[id];
+        let occupies = matches!(known.placement, Placement::System(Some(_))) && !known.in_place;
+        let is_free_to_go = known.count == 0 && known.pins == 0 && known.offer().is_none() && known.aside.is_none();
+        if occupies && is_free_to_go {
+            self.leave_later(id, device);
+        }
+    }
+
+    fn leave_later(&mut self, id: AllocationId, device: DeviceId) {
         let tick = self.clock.next_tick();
         self.allocations.stand_aside(id, Aside { device, tick });
         self.allocations[id].lazy_since = Some(tick);

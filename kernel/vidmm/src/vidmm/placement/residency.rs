@@ -373,7 +373,12 @@ impl<F: Copy + Eq> VidMm<F> {
         };
         match batch {
             Some(batch) if !lazily => self.leave_for_good(id, device, batch),
-            _ => self.become_victim(id),
+            _ => {
+                self.become_victim(id);
+                if !lazily {
+                    self.free_aperture_later(id, device);
+                }
+            }
         }
     }
 }

@@ -176,6 +176,8 @@ impl<F: Copy + Eq> VidMm<F> {
             // It is a victim all along.
             let known = &mut self.allocations[id];
             known.lazy_since = known.lazy_since.or(doomed);
+        } else if doomed.is_none() {
+            self.free_aperture_later(id, device);
         }
         let dies_early = doomed.is_some() && late.is_empty();
         self.end_behind(device, id, early, dies_early);

@@ -63,6 +63,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.remove_holder(id, device);
         self.foresee_leave(device, id);
         self.release(id, count, &[]);
+        self.free_aperture_later(id, device);
     }
 
     /// A device that withholds content makes more resident.

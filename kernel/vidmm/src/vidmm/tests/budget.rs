@@ -60,6 +60,7 @@ fn only_what_is_meant_for_applications_counts() {
         let rest = [(44, VRAM), (25, EXTRA)].map(|(pages, segment)| create(&mut mm, device, pages, &[segment]));
         mm.make_resident(device, &rest).expect("both segments to the last page");
         assert_eq!(mm.bytes_over_budget(space), 0, "{flags:?}");
+        mm.check_invariants(&[]).expect("figures of what counts in no budget agree");
     }
 }
 

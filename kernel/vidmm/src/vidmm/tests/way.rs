@@ -9,6 +9,7 @@ use crate::{
 };
 
 mod again;
+mod apertures;
 mod destroyed;
 mod offered;
 

@@ -154,8 +154,8 @@ fn who_connects_while_content_is_saved_is_answered_after_the_wake_that_it_causes
 #[test]
 fn a_process_that_connects_before_any_device_is_quiesced_is_connected_at_once() {
     // spec: sync §3.17, memory §8.4
-    let host = falling_asleep::patient_host();
-    let (party, busy) = (Party::new(&host), falling_asleep::busy_client(&host));
+    let (host, fault) = falling_asleep::patient_host();
+    let (party, busy) = (Party::new(&host), falling_asleep::busy_client(&host, &fault));
     host.power_transition(PowerState::Standby).expect_err("it waits for the work");
     assert_eq!(party.statuses(), [CONNECTED, RETRY], "not yet");
     party.connect(1).expect("there is power");

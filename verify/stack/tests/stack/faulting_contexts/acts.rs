@@ -53,6 +53,40 @@ pub(super) fn feeds_queue(world: &World, client: &Client) {
     ends(world, client, &target);
 }
 
+/// One signal releases two queues: the driver is asked for the first one's work, and for the second one's when the refusal is judged.
+pub(super) fn feeds_queues(world: &World, client: &Client) {
+    let refused = world.late.0.lock().unwrap().refuses.take();
+    let go = client.gpu.device().create_native_fence(NativeFenceRequest::default()).expect("a fence");
+    let waiting = [(); 2].map(|()| {
+        let target = client.pinned(SurfaceKind::System, 4096);
+        let tame = buffer(client, target.va(), 7);
+        let (queue, context) = queue(client, COMPUTE);
+        queue.submit_wait(&go, 1).expect("a wait");
+        queue.submit(tame.0.va(), tame.1, 1).expect("a submission");
+        (target, tame, queue, context)
+    });
+    world.late.0.lock().unwrap().refuses = refused;
+    client.gpu.device().signal(&go, 1).expect("a signal");
+    world.host.check_invariants().expect("both are handed over, or wait");
+    waiting.iter().for_each(|(target, ..)| ends(world, client, target));
+}
+
+/// One signal releases two packet contexts.
+pub(super) fn submits_packets(world: &World, client: &Client) {
+    let go = client.gpu.device().create_native_fence(NativeFenceRequest::default()).expect("a fence");
+    let waiting = [(); 2].map(|()| {
+        let target = client.pinned(SurfaceKind::System, 4096);
+        let tame = buffer(client, target.va(), 7);
+        let context = packets(client, COMPUTE);
+        context.wait(&go, 1).expect("a wait");
+        context.submit(tame.0.va(), tame.1, vec![]).expect("a submission");
+        (target, tame, context)
+    });
+    client.gpu.device().signal(&go, 1).expect("a signal");
+    world.host.check_invariants().expect("both are handed over, or wait");
+    waiting.iter().for_each(|(target, ..)| ends(world, client, target));
+}
+
 pub(super) fn ranks(world: &World, client: &Client) {
     world.host.set_process_priority(client.link.process(), 4);
 }

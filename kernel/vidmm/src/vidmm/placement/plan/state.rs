@@ -67,7 +67,7 @@ impl PlanState {
     pub fn new<F: Copy + Eq>(planner: &Planner<'_, F>) -> Self {
         let rooms = planner.mm.segments.all().iter().map(|segment| planner.room(segment.id)).collect();
         let commit_left = if planner.alone {
-            planner.mm.segments.commit_limit_pages()
+            planner.mm.segments.commit_limit_without_kernels()
         } else {
             let asides = planner.mm.asides_in_apertures().filter(|(id, _)| !planner.wanted.contains(id));
             planner.mm.segments.commit_left_pages() + asides.map(|(_, pages)| pages).sum::<u64>()
@@ -157,7 +157,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let segment = self.mm.segment(id);
         let (trial, given) = (None, BTreeSet::new());
         if self.alone {
-            let pages = segment.capacity_pages();
+            let pages = segment.pages_without_kernels();
             return SegmentRoom { pages, used: 0, below: [pages; BANDS], tier: 0, trial, given };
         }
         let standing = |id: &AllocationId| self.mm.allocations[*id].standing.filter(|s| s.segment == segment.id);
