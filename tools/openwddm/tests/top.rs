@@ -203,22 +203,28 @@ impl Watched {
     }
 
     /// Waits for the end; returns the exit code, and the text that was shown.
-    fn ended(mut self) -> (Option<i32>, String) {
-        let status = self.child.wait().expect("it ends");
-        let mode = tcgetattr(&self.theirs).expect("a mode");
+    fn ended(self) -> (Option<i32>, String) {
+        let Watched { mut ours, theirs, mut child, mut seen } = self;
+        // The program would wait for a terminal that is full. The read ends when no process has the other end open.
+        let rest = std::thread::spawn(move || {
+            let mut rest = Vec::new();
+            let _ = ours.read_to_end(&mut rest);
+            rest
+        });
+        let status = child.wait().expect("it ends");
+        let mode = tcgetattr(&theirs).expect("a mode");
         assert!(mode.local_modes.contains(rustix::termios::LocalModes::ICANON | rustix::termios::LocalModes::ECHO));
-        // The test reads the rest of the output: the read ends when no process has the other end open.
-        drop(self.theirs);
-        let mut rest = Vec::new();
-        let _ = self.ours.read_to_end(&mut rest);
-        self.seen.push_str(&String::from_utf8_lossy(&rest));
-        assert!(self.seen.contains("\u{1b}[?1049l") && self.seen.contains("\u{1b}[?25h"), "{:?}", self.seen);
-        (status.code(), self.seen)
+        drop(theirs);
+        seen.push_str(&String::from_utf8_lossy(&rest.join().expect("it reads")));
+        assert!(seen.contains("\u{1b}[?1049l") && seen.contains("\u{1b}[?25h"), "{seen:?}");
+        (status.code(), seen)
     }
 }
 
 fn watched(daemon: &Daemon) -> Watched {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_openwddm"));
+    // A shell has a test in the background ignore these signals, and so would the program.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT,QUIT", env!("CARGO_BIN_EXE_openwddm")]);
     command.args(["top", "--interval", "0.1", "--connect"]).arg(&daemon.socket);
     let mut watched = Watched::start(command);
     watched.until("engines");
