@@ -3,6 +3,7 @@
 pub mod clients;
 pub mod hangup;
 mod lane;
+mod lanes;
 pub mod mappings;
 mod posts;
 mod reaping;
@@ -23,6 +24,7 @@ use wddm_types::{PAGE_BYTES, ProcessId};
 
 use crate::client::clients::Clients;
 use crate::client::hangup::{Hangup, LEFT_TO_DO, Signs};
+use crate::client::lanes::Lanes;
 use crate::client::posts::Posts;
 use crate::client::reaping::{Asleep, Reaping};
 use crate::client::refusals::Refusals;
@@ -39,7 +41,7 @@ pub(crate) struct Client {
     speaker: Arc<Speaker>,
     process: ProcessId,
     user: Arc<User>,
-    lanes: Mutex<Vec<(Arc<Packets>, Place)>>,
+    lanes: Lanes,
     /// Bytes of its messages that are in memory.
     messages: Count,
     refusals: Refusals,
@@ -178,7 +180,7 @@ impl Client {
             speaker,
             process,
             user,
-            lanes: Mutex::default(),
+            lanes: Lanes::default(),
             messages: Count::default(),
             refusals: Refusals::default(),
             posts: Posts::default(),
@@ -239,21 +241,14 @@ impl Client {
     /// # Errors
     /// The limit that it would be over.
     pub fn add_lane(&self, lane: Packets) -> Result<Arc<Packets>, String> {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         let (own, together) = (self.user.limits().process.lanes, self.user.limits().user.lanes);
-        if lanes.len() as u64 >= own {
-            return Err(format!("limit of lanes: the process has all {own} that it may have (process.lanes)"));
-        }
         let over = || {
             format!(
                 "limit of lanes: the processes of user {} have all {together} that they may have (user.lanes)",
                 self.peer.uid
             )
         };
-        let place = self.user.lanes.take(together).ok_or_else(over)?;
-        let lane = Arc::new(lane);
-        lanes.push((Arc::clone(&lane), place));
-        Ok(lane)
+        self.lanes.add(lane, own, || self.user.lanes.take(together).ok_or_else(over))
     }
 
     /// Room for a message, which is none as long as it fits its lane's packet.
@@ -352,11 +347,7 @@ impl Client {
         if !self.signs.get().is_some_and(|signs| signs.are_there()) {
             return;
         }
-        let none_looks = |asleep| {
-            let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-            asleep >= lanes.len() && lanes.iter().all(|(lane, _)| !lane.has_unread())
-        };
-        if !self.reaping.wait(LEFT_TO_DO, none_looks) {
+        if !self.reaping.wait(LEFT_TO_DO, |asleep| self.lanes.none_looks(asleep)) {
             self.end("it has gone");
             // Another thread may have begun to end it.
             self.reaping.wait_ended();
@@ -367,9 +358,7 @@ impl Client {
     pub fn end(&self, reason: &str) {
         let reason = self.speaker.stream.end(reason);
         self.posts.end();
-        for (lane, _place) in std::mem::take(&mut *self.lanes.lock().unwrap_or_else(PoisonError::into_inner)) {
-            lane.close();
-        }
+        self.lanes.close();
         if !self.ended.swap(true, Ordering::AcqRel) {
             let Peer { pid, uid } = self.peer;
             tracing::info!(process = self.process.0, pid, uid, reason, "a client has gone");
