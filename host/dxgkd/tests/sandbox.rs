@@ -113,6 +113,7 @@ fn serve(folder: &Path) {
     (config.vram_bytes, config.page_table_bytes, config.system_bytes) = (8 << 20, 4 << 20, 32 << 20);
     config.isolates_processes = true;
     let host = Host::start(config).expect("a kernel");
+    host.prepare_descriptors().expect("an instance of inotify");
     give_up_calls().expect("a filter");
     // The machine may be as slow as it is.
     let process = ProcessLimits { answer_ms: 60_000, ..ProcessLimits::default() };

@@ -146,6 +146,8 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
     let setup = HostConfig { tracer: Box::new(Stops::new(tell, setup.tracer)), ..setup };
     let host = Host::start(setup).map_err(not_started)?;
     let figures = arguments.metrics.map(|address| metrics::serve(&host, address)).transpose()?;
+    // Descriptors for NT handles need a system call that is given up.
+    host.prepare_descriptors().map_err(no_descriptors)?;
     if sandboxed {
         give_up_calls().map_err(not_given_up)?;
     } else {
@@ -191,6 +193,13 @@ fn not_started(error: HostError) -> RunError {
     RunError::Kernel {
         problem: format!("the adapters did not start: {error}"),
         remedy: "ask for other sizes of memory".to_owned(),
+    }
+}
+
+fn no_descriptors(error: std::io::Error) -> RunError {
+    RunError::Kernel {
+        problem: format!("the operating system watches no descriptors of NT handles: {error}"),
+        remedy: "raise fs.inotify.max_user_instances".to_owned(),
     }
 }
 

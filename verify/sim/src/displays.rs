@@ -224,6 +224,7 @@ impl World {
                 // Displays that are others', off or asleep; memory that is short; devices that are lost.
                 Some(
                     NtStatus::ACCESS_DENIED
+                    | NtStatus::GRAPHICS_VIDPN_SOURCE_IN_USE
                     | NtStatus::INVALID_PARAMETER
                     | NtStatus::RETRY
                     | NtStatus::NO_MEMORY

@@ -15,17 +15,13 @@ impl Host {
     /// A descriptor for an NT handle of a process. From now on no process can close the handle: it goes with the last copy of the descriptor.
     ///
     /// # Errors
-    /// `INVALID_HANDLE` when the process has no such NT handle; `NO_MEMORY` when the operating system has no descriptor left for it, or no watch. Then the NT handle is
-    /// the process's still.
+    /// `INVALID_HANDLE` when the process has no such NT handle; `NO_MEMORY` when the operating system has no descriptor left for it, or no
+    /// watch. Then the NT handle is the process's still.
     // spec: sync §2.2
     pub fn nt_descriptor(self: &Arc<Self>, process: ProcessId, handle: u64) -> Result<OwnedFd, Refusal> {
         // This lock covers both steps: every descriptor names an NT handle that the kernel keeps.
         let mut kept = self.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
-        let descriptors = match kept.take() {
-            Some(descriptors) => descriptors,
-            None => self.new_descriptors().map_err(|error| no_memory(error.to_string()))?,
-        };
-        let descriptors = kept.insert(descriptors);
+        let descriptors = self.kept_descriptors(&mut kept).map_err(|error| no_memory(error.to_string()))?;
         // The descriptor comes first, and gets its name when the kernel keeps the NT handle.
         let none_left =
             |error| no_memory(format!("the operating system gives no descriptor for an NT handle: {error}"));
@@ -62,14 +58,29 @@ impl Host {
         }
     }
 
-    fn new_descriptors(self: &Arc<Self>) -> io::Result<Descriptors> {
-        let host = Arc::downgrade(self);
-        Descriptors::new(Box::new(move |handle| {
-            let Some(host) = host.upgrade() else { return };
-            if let Ok(mut state) = host.hold_sound() {
-                state.turn(|machine, cx| machine.close_kept_nt_handle(cx, NtHandleNumber::from_raw(handle)));
+    /// Makes ready for NT handles as descriptors: a program may give up the rights for that later.
+    ///
+    /// # Errors
+    /// When the operating system gives no thread, no descriptor or no instance of `inotify`.
+    pub fn prepare_descriptors(self: &Arc<Self>) -> io::Result<()> {
+        let mut kept = self.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
+        self.kept_descriptors(&mut kept).map(drop)
+    }
+
+    fn kept_descriptors<'a>(self: &Arc<Self>, kept: &'a mut Option<Descriptors>) -> io::Result<&'a mut Descriptors> {
+        let descriptors = match kept.take() {
+            Some(descriptors) => descriptors,
+            None => {
+                let host = Arc::downgrade(self);
+                Descriptors::new(Box::new(move |handle| {
+                    let Some(host) = host.upgrade() else { return };
+                    if let Ok(mut state) = host.hold_sound() {
+                        state.turn(|machine, cx| machine.close_kept_nt_handle(cx, NtHandleNumber::from_raw(handle)));
+                    }
+                }))?
             }
-        }))
+        };
+        Ok(kept.insert(descriptors))
     }
 }
 

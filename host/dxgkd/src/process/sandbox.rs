@@ -50,7 +50,6 @@ const CALLS: &[Rule] = &[
         Only::OneOf(1, &[libc::SOL_SOCKET as u64]),
         "the process of a connection, and a descriptor of it",
     ),
-    (libc::SYS_socketpair, Only::Any, "a descriptor that is an NT handle"),
     (
         libc::SYS_ppoll,
         Only::Any,
@@ -58,7 +57,8 @@ const CALLS: &[Rule] = &[
     ),
     (libc::SYS_close, Only::Any, "descriptors of clients that have gone, and files that are lent no more"),
     // Memory.
-    (libc::SYS_memfd_create, Only::Any, "a file for pages that are lent"),
+    (libc::SYS_memfd_create, Only::Any, "a file for pages that are lent; a descriptor that is an NT handle"),
+    (libc::SYS_inotify_add_watch, Only::Any, "the close of such a descriptor"),
     (libc::SYS_ftruncate, Only::Any, "its size"),
     (libc::SYS_fcntl, Only::Any, "its seals, a second descriptor of it"),
     (libc::SYS_fstat, Only::Any, "which descriptor a client has sent; the size of a file"),

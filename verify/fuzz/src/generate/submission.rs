@@ -142,17 +142,17 @@ impl Generator<'_> {
         Call::Packet(PacketCall::Present { context, source, destination, rectangles })
     }
 
-    /// A part of a blt: of a few texels mostly.
+    /// A part of a blt: of a few texels in even columns mostly.
     fn part(&mut self) -> BltRectangle {
-        let mut edge = || if self.dice.chance(10) { self.dice.number32(u32::MAX) } else { self.dice.number32(20) };
-        BltRectangle {
-            source_left: edge(),
-            source_top: edge(),
-            destination_left: edge(),
-            destination_top: edge(),
-            width: edge(),
-            height: edge(),
-        }
+        let wild = self.dice.chance(20);
+        let mut edge = || match wild {
+            true => self.dice.number32(u32::MAX),
+            // CAST: below 20.
+            false => self.dice.below(10) as u32 * 2,
+        };
+        let (source_left, source_top, destination_left, destination_top) = (edge(), edge(), edge(), edge());
+        let (width, height) = (edge() + 2 * u32::from(!wild), edge() + u32::from(!wild));
+        BltRectangle { source_left, source_top, destination_left, destination_top, width, height }
     }
 
     /// A command buffer that is one, its address and bytes. Without one, or when wild ones are allowed, any address.

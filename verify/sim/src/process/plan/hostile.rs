@@ -63,7 +63,7 @@ impl Process {
                     "private data that no driver knows",
                 )
             }
-            12 => (self.hostile_wait(vec![(paging_fence, 1); 33]), "a wait for 33 objects"),
+            12 => (self.hostile_wait(vec![(paging_fence, 1); 4_096]), "a wait for 4,096 objects"),
             13 => (self.hostile_wait(vec![(stale, 1)]), "a wait for a stale handle"),
             _ => self.hostile_submission(queue),
         }
