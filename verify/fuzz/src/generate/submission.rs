@@ -137,14 +137,14 @@ impl Generator<'_> {
             _ => self.known.handle(self.dice, crate::known::Kind::Allocation),
         };
         let (source, destination) = (one(), one());
-        let count = if self.dice.chance(30) { self.dice.below(4) } else { 0 };
+        let count = if self.dice.chance(15) { self.dice.below(4) } else { 0 };
         let rectangles = (0..count).map(|_| self.part()).collect();
         Call::Packet(PacketCall::Present { context, source, destination, rectangles })
     }
 
     /// A part of a blt: of a few texels in even columns mostly.
     fn part(&mut self) -> BltRectangle {
-        let wild = self.dice.chance(20);
+        let wild = self.dice.chance(10);
         let mut edge = || match wild {
             true => self.dice.number32(u32::MAX),
             // CAST: below 20.
