@@ -118,6 +118,7 @@ pub fn daemon() {
     let socket = Socket::bind(&path, 0o600).expect("a socket");
     give_up_files(path.parent(), false).expect("Landlock, or none");
     let host = Host::start(config(Way::Socket, &profile)).expect("the adapter starts");
+    host.prepare_descriptors().expect("an instance of inotify");
     give_up_calls().expect("a filter");
     // How long a client may take is a subject of its own, and here the machine may be as slow as it is.
     let process = ProcessLimits { answer_ms: 60_000, ..ProcessLimits::default() };

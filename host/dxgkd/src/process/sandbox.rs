@@ -183,7 +183,8 @@ fn how_far(status: RulesetStatus) -> Files {
 }
 
 /// From now on no thread of this process makes another system call than those of [`CALLS`]. Nor does it ever gain privileges
-/// (`no_new_privs`).
+/// (`no_new_privs`). A host that serves afterwards prepares before: [`dxgk_host::Host::prepare_descriptors`]; else the first descriptor for an
+/// NT handle ends the process.
 ///
 /// # Errors
 /// See [`SandboxError`].

@@ -82,6 +82,7 @@ pub fn daemon() {
     give_up_files(path.parent(), false).expect("Landlock, or none");
     let sizes = HostConfig { vram_bytes: 32 << 20, system_bytes: 64 << 20, ..HostConfig::new(profile, Mode::Real) };
     let host = Host::start(HostConfig { isolates_processes: true, ..sizes }).expect("a kernel");
+    host.prepare_descriptors().expect("an instance of inotify");
     give_up_calls().expect("a filter");
     // The machine may be as slow as it is.
     let process = ProcessLimits { answer_ms: 60_000, ..ProcessLimits::default() };
