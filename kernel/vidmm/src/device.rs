@@ -155,6 +155,8 @@ pub(crate) struct Devices<F> {
     holder: Option<Holder>,
     /// The devices that withhold content.
     withholding: BTreeSet<DeviceId>,
+    /// How many calls have brought content that their devices withhold from the start.
+    withheld_calls: u64,
 }
 
 impl<F: Copy + Eq> Devices<F> {
@@ -166,6 +168,7 @@ impl<F: Copy + Eq> Devices<F> {
             known_turn: None,
             holder: None,
             withholding: BTreeSet::new(),
+            withheld_calls: 0,
         }
     }
 

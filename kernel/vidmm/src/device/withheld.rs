@@ -10,7 +10,8 @@ use super::{Devices, Postponed};
 use crate::slab::{AllocationId, DeviceId};
 
 /// The place of a MakeResident among those that a device withholds: the serial of its work, if it had one before the device gave way; then
-/// the order of the calls.
+/// the order of the calls. Places rise although a device lists everything again meanwhile, because values of its paging queues keep theirs until the
+/// turn that brings the content is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WithheldPlace(u64, u64);
 
@@ -30,11 +31,9 @@ impl WithheldPlace {
 type Counts = BTreeMap<AllocationId, u64>;
 
 /// The content of one device that waits, in the order in which it comes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Withheld {
     calls: VecDeque<(WithheldPlace, Counts)>,
-    /// The calls that were made since the device gave way.
-    later: u64,
 }
 
 impl<F: Copy + Eq> Devices<F> {
@@ -61,16 +60,16 @@ impl<F: Copy + Eq> Devices<F> {
 
     /// A device that withholds content makes more resident, which waits as well.
     pub fn withhold_more(&mut self, device: DeviceId, list: &[AllocationId]) {
-        let withheld = self.withheld_anew(device);
-        withheld.later += 1;
+        self.withheld_calls += 1;
+        let place = WithheldPlace(u64::MAX, self.withheld_calls);
         let mut counts = Counts::new();
         list.iter().for_each(|id| *counts.entry(*id).or_insert(0) += 1);
-        withheld.calls.push_back((WithheldPlace(u64::MAX, withheld.later), counts));
+        self.withheld_anew(device).calls.push_back((place, counts));
     }
 
     fn withheld_anew(&mut self, device: DeviceId) -> &mut Withheld {
         self.withholding.insert(device);
-        self.devices[device].withheld.get_or_insert_with(|| Withheld { calls: VecDeque::new(), later: 0 })
+        self.devices[device].withheld.get_or_insert_default()
     }
 
     /// Whether a device withholds content.

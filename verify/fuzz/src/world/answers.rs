@@ -64,7 +64,11 @@ pub(super) fn may_change(call: &Call, refusal: &Refusal) -> bool {
     let must = matches!(call, Call::Residency(ResidencyCall::MakeResident { flags, .. }) if flags.contains(MakeResidentFlags::MUST_SUCCEED));
     // A process told to retry a mode has something to do until then: it gets its turn.
     let mode = matches!(call, Call::Display(kmt_calls::DisplayCall::SetDisplayMode { .. }));
-    mode && refusal.status == NtStatus::RETRY
+    // The driver refuses a present when it has the addresses of source and destination: the kernel has mapped both, and keeps that for the next one.
+    let mapped =
+        matches!(call, Call::Packet(PacketCall::Present { .. })) && refusal.reason.starts_with("the driver says");
+    mapped
+        || mode && refusal.status == NtStatus::RETRY
         || must && refusal.status == NtStatus::NO_MEMORY
         || refusal.status == NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE
 }

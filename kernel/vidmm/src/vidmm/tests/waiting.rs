@@ -85,3 +85,22 @@ fn evictions_behind_queued_work_count_against_no_budget() {
     assert_eq!(mm.make_resident(waits, &[fits]), Ok(None));
     mm.check_invariants(&[]).expect("all rules hold");
 }
+
+/// Values of paging queues keep the places until the turn is decided: what a later call withholds must not stand before them.
+#[test]
+fn places_of_what_is_withheld_rise_although_the_device_lists_it_meanwhile() {
+    // spec: memory §8.6, memory §10.1
+    let (mut mm, _, [waits, _], lists) = one_waits();
+    let [first, second] = [14, 4].map(|pages| create(&mut mm, waits, pages, &[VRAM]));
+    mm.evict(waits, &lists[..1], NOW, &[point(1, 5)]).expect("counted");
+    assert_eq!(mm.make_resident(waits, &[first]), Ok(None));
+    let [_, earlier] = mm.withheld_places(waits).expect("there is no room beside what the work uses");
+    mm.settle_postponed(waits, |point| point.value <= 5);
+    drop(mm.list_withheld(waits));
+    assert!(!mm.withholds(waits), "its turn brings everything");
+    mm.evict(waits, &lists[1..2], NOW, &[point(1, 7)]).expect("counted");
+    assert_eq!(mm.make_resident(waits, &[second]), Ok(None));
+    let [later, _] = mm.withheld_places(waits).expect("50 pages of 48");
+    assert!(earlier < later, "{earlier:?} was promised before {later:?}");
+    mm.check_invariants(&[]).expect("all rules hold");
+}
