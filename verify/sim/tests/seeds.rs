@@ -281,7 +281,7 @@ fn a_seed_is_one_world() {
 /// kernel that changes what happens changes them, and has to mean it.
 #[test]
 fn a_seed_is_one_world_in_every_build() {
-    let pinned = [(1, 0x190a_d579_72b6_f2d2), (2, 0x020c_5c5d_c812_ac3c), (3, 0x1d1b_bc7f_eb4f_89b3)];
+    let pinned = [(1, 0x190a_d579_72b6_f2d2), (2, 0x020c_5c5d_c812_ac3c), (3, 0xc1bf_0745_5ad7_4c33)];
     let found = pinned.map(|(seed, _)| (seed, run(seed).unwrap_or_else(|violation| panic!("{violation}")).trace_hash));
     // All of them at once, so that a change that was meant is pinned in one go.
     let shown = found.map(|(seed, hash)| format!("({seed}, {hash:#018x})")).join(", ");
