@@ -4,8 +4,8 @@
 //! # The law of this boundary
 //! CreateAllocation and CreateSection are refused for want of memory only where every pending destruction together would not give back
 //! enough. Else the call waits. A destruction of another process counts no more when the hardware has not run the work of its uses for some
-//! 10 ms ([`USE_MAX_NS`]): that work may stand behind a fence that the other process alone signals. Nor does it after 2 s
-//! ([`DESTRUCTION_MAX_NS`]): work that the hardware can preempt may run without end.
+//! 10 ms ([`USE_MAX_NS`]): that work may stand behind a fence that the other process alone signals. A call waits for a
+//! destruction behind running work for 2 s at most ([`DESTRUCTION_MAX_NS`]): work that the hardware can preempt may run without end.
 //!
 //! | a call lacks | pending destructions give back |
 //! |---|---|
@@ -80,7 +80,7 @@ pub struct Lacking {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
     seen_ns: u64,
-    of: BTreeMap<(AdapterIndex, DestructionNumber), Use>,
+    by_destruction: BTreeMap<(AdapterIndex, DestructionNumber), Use>,
 }
 
 /// The work of the uses of a destroyed allocation. All times are in ns.
@@ -104,31 +104,31 @@ impl Use {
 impl Uses {
     /// The kernel has looked how long the hardware has run the work of each.
     pub fn look(&mut self, now_ns: u64, uses: impl Iterator<Item = ((AdapterIndex, DestructionNumber), u64)>) {
-        let before = std::mem::take(&mut self.of);
+        let before = std::mem::take(&mut self.by_destruction);
         for (key, ran_ns) in uses {
             let new = Use { began_ns: now_ns, idle_since_ns: now_ns, ran_ns };
             let seen = before.get(&key).map_or(new, |seen| match seen.ran_ns == ran_ns {
                 true => *seen,
                 false => Use { began_ns: seen.began_ns, ..new },
             });
-            self.of.insert(key, seen);
+            self.by_destruction.insert(key, seen);
         }
         self.seen_ns = now_ns;
     }
 
     /// Whether a destruction counts no more.
     pub fn stands(&self, key: (AdapterIndex, DestructionNumber)) -> bool {
-        self.of.get(&key).is_some_and(|seen| self.seen_ns >= seen.ends_ns())
+        self.by_destruction.get(&key).is_some_and(|seen| self.seen_ns >= seen.ends_ns())
     }
 
     /// Whether any destruction counts no more.
     pub fn any_stands(&self) -> bool {
-        self.of.keys().any(|key| self.stands(*key))
+        self.by_destruction.keys().any(|key| self.stands(*key))
     }
 
     /// When the kernel is to look again.
     pub fn look_at_ns(&self) -> Option<u64> {
-        let counted = self.of.iter().filter(|(key, _)| !self.stands(**key));
+        let counted = self.by_destruction.iter().filter(|(key, _)| !self.stands(**key));
         counted.map(|(_, seen)| seen.ends_ns()).min()
     }
 }

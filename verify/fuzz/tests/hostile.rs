@@ -76,3 +76,17 @@ fn offered_content_in_use_holds_no_bystander() {
     // spec: memory §5.9, memory §10.1
     fuzz::run_world(36_114_200_009).unwrap_or_else(|failure| panic!("{failure}"));
 }
+
+/// A packet without end uses content that the ring's work takes, and leaves its engine whenever the kernel looks for hangs.
+#[test]
+fn work_without_end_holds_no_bystander() {
+    // spec: memory §8.6, memory §10.1
+    fuzz::run_world(37_100_000_003).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// A Render that its driver refuses has waited for its device's turn, the first of its adapter: that makes the fence of suspensions.
+#[test]
+fn the_first_turn_of_an_adapter_is_no_change_by_a_refused_buffer() {
+    // spec: memory §7.1, memory §8.6
+    fuzz::run_world(37_205_200_033).unwrap_or_else(|failure| panic!("{failure}"));
+}

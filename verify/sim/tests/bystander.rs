@@ -52,6 +52,28 @@ fn a_bystander_without_work_in_the_ring_is_not_held() {
     }
 }
 
+/// The kernel once showed a DMA buffer where it split the room of an aperture that the work of a device which gives way needs in one piece.
+#[test]
+fn a_bystander_is_not_held_by_where_the_kernel_shows_its_own_pages() {
+    // spec: memory §7.1, memory §8.6
+    run(BYSTANDERS_FROM + 721_960).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
+/// A process waits for work that its own lock keeps out; another of its threads ends the lock.
+#[test]
+fn work_ends_when_another_thread_ends_the_lock_that_keeps_it_out() {
+    // spec: memory §10.1 row 23
+    run(BYSTANDERS_FROM + 728_642).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
+/// A device withheld content, listed it for its next turn, and withheld other content before that turn: the paging queue's values of the first stood
+/// behind the second.
+#[test]
+fn a_paging_fence_comes_before_what_is_withheld_later() {
+    // spec: memory §4.9, memory §8.6
+    run(11_796_085_626).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
 /// A renderer of low protection lacks three pages that the bystander has and does not use: it has them when the bystander goes.
 #[test]
 fn a_bystander_of_higher_protection_keeps_its_room_until_it_goes() {

@@ -134,34 +134,38 @@ enum GivesUp {
 
 const GIVES_UP: [GivesUp; 3] = [GivesUp::Evicts, GivesUp::Destroys, GivesUp::Offers];
 
+/// Each kind of queue, on a host of its own, with each way.
+fn each_way(each: impl Fn(&Arc<Host>, Stage, GivesUp)) {
+    for ((profile, stage), how) in queues().flat_map(|queue| GIVES_UP.map(|how| (queue, how))) {
+        eprintln!("{profile}, {stage:?}, {how:?}");
+        each(&host_of(profile).0, stage, how);
+    }
+}
+
 /// Another process needs the room of content that waiting work uses.
 #[test]
 fn a_device_gives_way_whose_waiting_work_uses_what_another_process_needs_the_room_of() {
     // spec: memory §8.6, memory §10.1
-    for ((profile, stage), how) in queues().flat_map(|queue| GIVES_UP.map(|how| (queue, how))) {
-        eprintln!("{profile}, {stage:?}, {how:?}");
-        let (host, _) = host_of(profile);
-        let holder = Holder::of(&host, stage);
+    each_way(|host, stage, how| {
+        let holder = Holder::of(host, stage);
         holder.gives_up(how);
-        let mut other = player(&host, stage);
-        goes_on_within_bound(&host, &mut other, |other| other.pinned(SurfaceKind::Local, 3 * MIB));
+        let mut other = player(host, stage);
+        goes_on_within_bound(host, &mut other, |other| other.pinned(SurfaceKind::Local, 3 * MIB));
         holder.goes_on(None);
-    }
+    });
 }
 
 /// The hardware runs the work for a second, and preempts it when the kernel asks.
 #[test]
 fn a_device_gives_way_whose_work_runs_for_long() {
     // spec: memory §8.6, memory §10.1
-    for ((profile, stage), how) in queues().flat_map(|queue| GIVES_UP.map(|how| (queue, how))) {
-        eprintln!("{profile}, {stage:?}, {how:?}");
-        let (host, _) = host_of(profile);
-        let holder = Holder::running(&host, stage);
+    each_way(|host, stage, how| {
+        let holder = Holder::running(host, stage);
         holder.gives_up(how);
-        let mut other = player(&host, stage);
-        goes_on_within(100 * MS + BOUND_NS, &host, &mut other, |other| other.pinned(SurfaceKind::Local, 3 * MIB));
+        let mut other = player(host, stage);
+        goes_on_within(100 * MS + BOUND_NS, host, &mut other, |other| other.pinned(SurfaceKind::Local, 3 * MIB));
         holder.goes_on(None);
-    }
+    });
 }
 
 /// A process evicts what its waiting work uses and makes other content resident in its place: another process goes on, and the other content
@@ -306,14 +310,12 @@ fn a_device_gives_way_to_the_computer_that_falls_asleep() {
 #[test]
 fn a_device_gives_way_to_a_stop() {
     // spec: memory §8.4, memory §8.6
-    for ((profile, stage), how) in queues().flat_map(|queue| GIVES_UP.map(|how| (queue, how))) {
-        eprintln!("{profile}, {stage:?}, {how:?}");
-        let (host, _) = host_of(profile);
-        let holder = Holder::of(&host, stage);
+    each_way(|host, stage, how| {
+        let holder = Holder::of(host, stage);
         holder.gives_up(how);
         host.stop_adapter().expect("the work waits, and the adapter stops");
         host.check_invariants().expect("nothing waits");
-    }
+    });
 }
 
 /// A process has queued as much paging work as the kernel lets outstanding, so that calls of others that move memory wait.
