@@ -5,9 +5,11 @@
 //! again, and says by `inotify` when the last copy is closed; so the keeper needs no descriptor of its own for each. The process in which the
 //! kernel runs uses this, for processes here and elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -29,6 +31,8 @@ struct Shared {
     closed: Mutex<Closed>,
     /// Says which files have gone.
     watches: OwnedFd,
+    /// Lists the watches that are left. Open from the start: a program may give up the right to open files.
+    left: File,
     /// Ends the thread that waits for closes.
     end: OwnedFd,
 }
@@ -57,11 +61,13 @@ impl Descriptors {
     /// None yet. `closed` is called with each handle whose last descriptor was closed: on a thread of its own, or by [`Descriptors::settle`].
     ///
     /// # Errors
-    /// When the operating system gives no thread, no descriptor or no instance of `inotify` (`fs.inotify.max_user_instances`).
+    /// When the operating system gives no thread, no descriptor or no instance of `inotify` (`fs.inotify.max_user_instances`), or has no
+    /// `/proc`.
     pub fn new(closed: Closed) -> std::io::Result<Descriptors> {
         let watches = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let shared = Arc::new(Shared { kept: Mutex::default(), closed: Mutex::new(closed), watches, end });
+        let left = File::open(format!("/proc/self/fdinfo/{}", watches.as_raw_fd()))?;
+        let shared = Arc::new(Shared { kept: Mutex::default(), closed: Mutex::new(closed), watches, left, end });
         let watched = Arc::clone(&shared);
         shared_words::own_threads::spawn("nt descriptors", move || watched.watch())?;
         Ok(Descriptors { shared })
@@ -159,13 +165,23 @@ impl Shared {
 
     /// Events were lost: the operating system lists the watches that are left.
     fn close_unwatched(&self, closed: &Closed) {
-        let Ok(left) = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", self.watches.as_raw_fd())) else {
-            return;
-        };
+        // Before the list is read: what is given out meanwhile is on neither.
+        let known: Vec<Watch> = self.kept().by_watch.keys().copied().collect();
+        let Ok(left) = self.left() else { return };
         let watch = |line: &str| Watch::from_str_radix(line.strip_prefix("inotify wd:")?.split(' ').next()?, 16).ok();
-        let left: Vec<Watch> = left.lines().filter_map(watch).collect();
-        let gone: Vec<Watch> = self.kept().by_watch.keys().copied().filter(|known| !left.contains(known)).collect();
-        gone.into_iter().for_each(|watch| self.close_one(watch, closed));
+        let left: BTreeSet<Watch> = left.lines().filter_map(watch).collect();
+        let gone = known.into_iter().filter(|watch| !left.contains(watch));
+        gone.for_each(|watch| self.close_one(watch, closed));
+    }
+
+    fn left(&self) -> std::io::Result<String> {
+        let (mut text, mut part) = (Vec::new(), [0; 4096]);
+        loop {
+            match self.left.read_at(&mut part, text.len() as u64)? {
+                0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
+                bytes => text.extend_from_slice(&part[..bytes]),
+            }
+        }
     }
 }
 
@@ -241,19 +257,22 @@ mod tests {
         assert_eq!(heard.try_recv(), Ok(7));
     }
 
-    /// More closes than the operating system queues: none is forgotten.
+    /// More closes than the operating system queues: none is forgotten, and the list of what is left is a new one each time.
     #[test]
     fn closes_that_were_lost_are_found() {
+        const MANY: u64 = 300;
         let (said, heard) = channel();
         let descriptors =
             Descriptors::new(Box::new(move |handle| said.send(handle).expect("the test hears"))).expect("a thread");
-        let [gone, kept] = [1, 2].map(|handle| named(&descriptors, handle));
-        // The thread finds nothing while this one looks.
-        let closed = descriptors.shared.closed.lock().expect("a test");
-        drop(gone);
-        descriptors.shared.close_unwatched(&closed);
-        drop(closed);
-        assert_eq!((heard.try_recv(), descriptors.count()), (Ok(1), 1));
-        assert_eq!(descriptors.handle(kept.as_fd()), Some(2));
+        let mut given: Vec<OwnedFd> = (0..MANY).map(|handle| named(&descriptors, handle)).collect();
+        for handle in (0..MANY).rev() {
+            // The thread finds nothing while this one looks.
+            let closed = descriptors.shared.closed.lock().expect("a test");
+            drop(given.pop());
+            descriptors.shared.close_unwatched(&closed);
+            drop(closed);
+            assert_eq!((heard.try_recv(), descriptors.count() as u64), (Ok(handle), handle));
+            assert!(given.last().is_none_or(|last| descriptors.handle(last.as_fd()) == Some(handle - 1)));
+        }
     }
 }

@@ -1,9 +1,9 @@
-//! Names of Windows' own headers that programs of these structures use, and for which the library has no use: the header has them all the same.
+//! Names of Windows' own headers that programs of these structures use, also where the library has no use for them.
 
 use crate::layout::names;
 
 names! {
-    /// Statuses that programs compare with, though no function of the library answers them: those of graphics, and a few of the system.
+    /// Statuses that programs compare with: those of graphics, and a few of the system. The library answers few of them.
     STATUSES:
     STATUS_WAIT_0 = 0x0000_0000,
     STATUS_INFO_LENGTH_MISMATCH = 0xC000_0004,

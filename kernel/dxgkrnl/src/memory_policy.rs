@@ -59,8 +59,8 @@ macro_rules! numbers {
     ($($kind:ty),*) => {$(
         impl Choice for $kind {
             fn form() -> String {
-        "a number, or max".to_owned()
-    }
+                "a number, or max".to_owned()
+            }
 
             fn read(text: &str) -> Option<$kind> {
                 if text == "max" { Some(<$kind>::MAX) } else { text.parse().ok() }

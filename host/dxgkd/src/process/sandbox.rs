@@ -84,6 +84,7 @@ const CALLS: &[Rule] = &[
     // The end, the log and figures.
     (libc::SYS_rt_sigreturn, Only::Any, "after the signal that says stop"),
     (libc::SYS_read, Only::Any, "which signal it was; requests for figures"),
+    (libc::SYS_pread64, Only::Any, "which descriptors for NT handles are left, where closes were lost"),
     (libc::SYS_write, Only::Any, "the signal, to the thread that waits for it; the log; figures"),
     (
         libc::SYS_newfstatat,

@@ -45,7 +45,8 @@ impl Displays {
     ///
     /// # Errors
     /// `GRAPHICS_INVALID_VIDEO_PRESENT_SOURCE` for a source that there is not; `GRAPHICS_VIDPN_SOURCE_IN_USE` where another device has it, or
-    /// the desktop, beside which nothing here presents; `INVALID_PARAMETER` for a device that has it in another way. Nothing has changed.
+    /// the desktop, beside which nothing here presents; `INVALID_PARAMETER` for a device that has it in another way, or a source that is named in two ways.
+    /// Nothing has changed.
     // spec: sync §3.17
     pub fn set_owner(
         &mut self,
@@ -53,6 +54,12 @@ impl Displays {
         wanted: &[(VidPnSourceId, SourceOwnerType)],
     ) -> Result<Vec<VidPnSourceId>, Refusal> {
         wanted.iter().try_for_each(|(source, way)| self.may_own(device, *source, *way))?;
+        let is_other = |(source, way): &(VidPnSourceId, SourceOwnerType)| {
+            wanted.iter().any(|(of, other)| of == source && other != way)
+        };
+        if let Some((source, _)) = wanted.iter().find(|of| is_other(of)) {
+            return Err(invalid(format!("source {} is named in two ways", source.0)));
+        }
         let asks = |source, way| wanted.contains(&(source, way));
         let mut left = Vec::new();
         for known in self.sources.iter_mut() {
@@ -76,7 +83,8 @@ impl Displays {
             return Err(no_displays());
         }
         if !self.sources.has(source) {
-            let reason = format!("source {}; the adapter has sources 0 to {}", source.0, self.sources.iter().len());
+            let last = self.sources.iter().len() - 1;
+            let reason = format!("source {}; the adapter has sources 0 to {last}", source.0);
             return Err(refuse(NtStatus::GRAPHICS_INVALID_VIDEO_PRESENT_SOURCE, Blame::Caller, reason));
         }
         let known = &self.sources[source];

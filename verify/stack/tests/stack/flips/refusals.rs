@@ -59,6 +59,7 @@ fn a_source_has_owners_of_one_type_for_each_device() {
         (one, &[], NtStatus::SUCCESS, false),
         (one, &[Shared], in_use, false),
         (one, &[ExclusiveGdi], invalid, false),
+        (one, &[Exclusive, Emulated], invalid, false),
         (one, &[Exclusive], NtStatus::SUCCESS, true),
         (one, &[Emulated], invalid, true),
         (one, &[Shared], invalid, true),
