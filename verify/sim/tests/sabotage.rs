@@ -1,6 +1,6 @@
 //! Each checker is seen to fail: something is broken on purpose, and some of the first seeds must notice.
 
-use sim::{Sabotage, Violation, run_sabotaged};
+use sim::{Sabotage, Violation, run_holders_sabotaged, run_sabotaged};
 
 /// Worlds that are tried until one notices.
 const SEEDS: u64 = 120;
@@ -16,6 +16,9 @@ const DOORBELLS_FROM: u64 = 6500;
 
 /// The first of the worlds that live by packets.
 const PACKETS_FROM: u64 = 2000;
+
+/// The first of the worlds of holders.
+const HOLDERS_FROM: u64 = 10_000_000_000;
 
 /// The first of those in which a node has several packets of a context when they are taken back.
 const BROUGHT_BACK_FROM: u64 = 2030;
@@ -144,4 +147,14 @@ fn packets_that_do_not_say_that_they_come_again_are_noticed() {
 fn packets_in_another_order_are_noticed() {
     // spec: memory §7.4, sync §4.1
     assert_found_from(BROUGHT_BACK_FROM, Sabotage::KernelSwapsPackets, &["packets"]);
+}
+
+/// A driver that does not look at other adapters' signals leaves work undone that nothing holds any more.
+#[test]
+fn work_of_holders_that_nothing_holds_and_that_is_not_done_is_noticed() {
+    let undone = |seed| {
+        run_holders_sabotaged(seed, Sabotage::DriverForgetsNews)
+            .is_err_and(|broken| broken.checker == "liveness" && broken.to_string().contains("nothing holds it"))
+    };
+    assert!((HOLDERS_FROM..HOLDERS_FROM + SEEDS).any(undone), "none of {SEEDS} worlds says that work is not done");
 }
