@@ -47,9 +47,8 @@ const VRAM_BYTES: u64 = 64 << 20;
 /// How long what is left may take to go.
 const GONE_WITHIN: Duration = Duration::from_secs(60);
 
-/// Objects that the kernel and this program make for the first client and keep: the fence of suspensions, the listener for descriptors that
-/// stand for NT handles.
-const MADE_ONCE: [&str; 4] = ["fence ", "open of a fence ", "packed words of process 0", "open: socket:["];
+/// Objects that the kernel makes for the first client and keeps: the fence of suspensions.
+const MADE_ONCE: [&str; 3] = ["fence ", "open of a fence ", "packed words of process 0"];
 
 /// The neighbour of the honest client.
 #[derive(Clone, Copy)]

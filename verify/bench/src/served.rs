@@ -41,6 +41,7 @@ impl Kernel {
             .then(|| {
                 let folder = tempfile::tempdir()?;
                 let path = folder.path().join("kernel");
+                host.prepare_descriptors().map_err(|error| failed(error.to_string()))?;
                 let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, limits)
                     .map_err(|error| failed(error.to_string()))?;
                 Ok::<_, BenchError>((daemon, path, folder))
