@@ -21,8 +21,6 @@ use wddm_types::{NodeId, PAGE_BYTES};
 /// Says where the kernel is of which the child is a client.
 const KERNEL: &str = "OPENWDDM_KERNEL";
 const RESOURCES: usize = 50;
-/// Of the keeper of NT handles' descriptors, which begins with the first of these and stays.
-const OF_THE_KEEPER: usize = 2;
 const RESOURCE_BYTES: u64 = 512 << 10;
 
 /// What clients take of the machine.
@@ -58,8 +56,8 @@ fn a_client_that_ends_leaves_neither_memory_nor_descriptors() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("kernel");
     let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, Limits::default()).expect("a socket");
-    let mut before = taken(&host);
-    before.descriptors += OF_THE_KEEPER;
+    host.prepare_descriptors().expect("an instance of inotify");
+    let before = taken(&host);
     // How much is under way at an end is chance.
     for _ in 0..12 {
         end_a_client(&path);

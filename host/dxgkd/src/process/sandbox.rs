@@ -147,7 +147,8 @@ pub enum Files {
 }
 
 /// From now on this thread, and those that it starts, can open no file, nor listen or connect by TCP unless it `keeps_network`. In
-/// `removes`, if that is given, files can be removed: the socket is, at the end.
+/// `removes`, if that is given, files can be removed: the socket is, at the end. What the system says of the process's own descriptors stays
+/// readable: a host opens the list of its `inotify` watches there ([`dxgk_host::Host::prepare_descriptors`]), and has a thread already.
 ///
 /// # Errors
 /// See [`SandboxError`].
@@ -159,7 +160,8 @@ pub fn give_up_files(removes: Option<&Path>, keeps_network: bool) -> Result<File
         all = all.handle_access(AccessNet::from_all(ABI::V5))?;
     }
     let rules = path_beneath_rules(removes, AccessFs::RemoveFile);
-    Ok(how_far(all.create()?.add_rules(rules)?.restrict_self()?.ruleset))
+    let watches = path_beneath_rules(["/proc/self/fdinfo"], AccessFs::ReadFile);
+    Ok(how_far(all.create()?.add_rules(rules)?.add_rules(watches)?.restrict_self()?.ruleset))
 }
 
 /// From now on this thread, and those that it starts, can read what lies beneath these folders, make and write files in `writes`, if that is
