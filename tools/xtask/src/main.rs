@@ -52,6 +52,7 @@ usage: cargo xtask <command>
   soak                        a million random operations of VidMm against its reference model
   mutants [CRATE…] [--again] [--shard K/N] [--minutes N] [--page]
                               break the crates in every small way, and list the breaks that no test sees
+  breaks [ROW… | --draw N]    plant the breaks of docs/verification/breaks.toml, and see that the test of each fails
   instructions [--set]        count the instructions of the hottest calls under callgrind, and fail where one takes more
   python                      build the wheel of the Python package, install it into a fresh virtual environment, run its tests there
   template                    build and run the template of a miniport apart from the workspace, and look at what it brings along
@@ -88,6 +89,7 @@ fn command(arguments: &[String]) -> Result<bool, String> {
         ("deb", options) => deb::run(&house, options),
         ("headers", []) => headers::run(&house),
         ("install", options) => install::run(&house, options),
+        ("breaks", options) => mutants::planted::run(&house, options),
         ("mutants", options) => mutants::run(&house, options),
         ("python", []) => Ok(python::run(&house)?.print()),
         ("template", []) => Ok(template::run(&house)?.print()),

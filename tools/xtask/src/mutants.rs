@@ -16,6 +16,7 @@
 //! - [`listing`]: the breaks that cargo-mutants finds; [`task`]: those that a stage tries, in builds
 //! - [`weave`]: many breaks in one text; [`build`]: the ones of them that compile; [`trial`]: the ones that a test sees
 //! - [`page`]: the page `docs/verification/mutants.md`
+//! - [`planted`]: `cargo xtask breaks`, which tries breaks of single rules with the tests that have to see them
 
 mod build;
 mod copy;
@@ -23,6 +24,7 @@ mod ledger;
 mod listing;
 mod page;
 mod patience;
+pub mod planted;
 mod target;
 mod task;
 mod trial;

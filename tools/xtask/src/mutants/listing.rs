@@ -51,6 +51,21 @@ pub struct Function {
 }
 
 impl Break {
+    /// A break within a function that a person has planted.
+    pub fn planted(name: String, file: String, span: Span, replacement: String, function: Function) -> Break {
+        Break { name, file, span, replacement, genre: "Planted".to_string(), function: Some(function) }
+    }
+
+    /// The text of its file with this break alone.
+    pub fn applied(&self, source: &str) -> String {
+        let at = |place: Place| -> usize {
+            let before: usize = source.split_inclusive('\n').take(place.line - 1).map(str::len).sum();
+            before + source[before..].chars().take(place.column - 1).map(char::len_utf8).sum::<usize>()
+        };
+        let (start, end) = (at(self.span.start), at(self.span.end));
+        format!("{}{}{}", &source[..start], self.replacement, &source[end..])
+    }
+
     /// Its name without line and column, as the ledger has it.
     pub fn key(&self) -> String {
         ledger::key(&self.name)

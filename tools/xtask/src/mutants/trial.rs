@@ -49,11 +49,8 @@ impl Trial {
     /// Runs every test once by itself, and notes which functions it runs.
     pub fn new(programs: Vec<Program>, scratch: &Path, most: Duration) -> Result<Trial, String> {
         let mut named = Vec::new();
-        for (program, Program { path, .. }) in programs.iter().enumerate() {
-            let output = Command::new(path).args(["--list", "--format", "terse"]).output();
-            let output = output.map_err(|error| format!("{}: {error}", path.display()))?;
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            named.extend(text.lines().filter_map(|line| Some((program, line.strip_suffix(": test")?.to_string()))));
+        for (program, of) in programs.iter().enumerate() {
+            named.extend(names(of)?.into_iter().map(|name| (program, name)));
         }
         let tests = in_parallel(named.len(), |nth, worker| {
             let (program, name) = &named[nth];
@@ -121,6 +118,20 @@ impl Trial {
         }
         false
     }
+}
+
+/// The tests of a program.
+pub fn names(Program { path, .. }: &Program) -> Result<Vec<String>, String> {
+    let output = Command::new(path).args(["--list", "--format", "terse"]).output();
+    let output = output.map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().filter_map(|line| Some(line.strip_suffix(": test")?.to_string())).collect())
+}
+
+/// Whether a test fails, or takes too long, with this break of the build; without one, if there is no number.
+pub fn fails(program: &Program, test: &str, number: Option<u32>) -> bool {
+    let mut command = command(program, [test]);
+    ends(command.env("MUTANT", number.unwrap_or(0).to_string()), TEST_MAX).is_some()
 }
 
 fn command<'a>(program: &Program, names: impl IntoIterator<Item = &'a str>) -> Command {
