@@ -66,7 +66,8 @@ fn what_closed_descriptors_kept_counts_against_no_quota() {
                 Err(refusal) => break refusal,
             }
         };
-        assert!(given.len() > 8 && *fit.get_or_insert(given.len()) == given.len(), "{round}: {}, {fit:?}", given.len());
+        let fits = *fit.get_or_insert(given.len());
+        assert!(given.len() > 8 && fits == given.len(), "{round}: {} of {fits}: {refusal}", given.len());
         assert_eq!(refusal.status, NtStatus::NO_MEMORY, "{round}: {refusal}");
         drop(given);
         let section = client.section().unwrap_or_else(|refusal| panic!("{round}: {refusal}"));

@@ -37,7 +37,7 @@ pub use share::unname;
 use std::collections::BTreeMap;
 
 use ddi::StandardAllocation;
-use kmt_calls::{Call, ProcessIdentity, Refusal, Reply};
+use kmt_calls::{Call, ProcessIdentity, Reach, Refusal, Reply};
 use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
@@ -60,6 +60,8 @@ use crate::section::Sections;
 pub fn dispatch(machine: &mut Machine, cx: &mut Cx<'_>, from: ProcessId, token: Token, call: Call) -> Answer {
     let name = call.name();
     let needs = Needs::of(&call);
+    // A host looks for closed descriptors before the quota of handles refuses such a call.
+    debug_assert!(needs.handles == 0 || call.reach() != Reach::Own, "{name} makes objects, and its reach is its own");
     match in_turn(machine, cx, (from, token), needs.kinds, |turn, cx| turn.perform(cx, call, needs)) {
         Err(refusal) => Answer::Done(Err(refusal)),
         // Settling may have ended destructions already.

@@ -1,8 +1,8 @@
 //! Whose objects a call is about.
 
 use super::{
-    AdapterCall, AllocationCall, Call, DeviceCall, KeyedMutexCall, PacketCall, QueueCall, SectionCall, ShareCall,
-    StatisticsCall, SyncCall,
+    AdapterCall, AllocationCall, Call, DeviceCall, EventCall, KeyedMutexCall, NotificationCall, PacketCall, QueueCall,
+    SectionCall, ShareCall, StatisticsCall, SyncCall,
 };
 
 /// The objects that a call is about, as far as a host that learns by looking must know.
@@ -10,7 +10,7 @@ use super::{
 pub enum Reach {
     /// Objects that the process has.
     Own,
-    /// New objects, of kinds that an NT handle may keep: a quota counts what closed descriptors of NT handles kept until the host has looked.
+    /// New objects, which need handles or what an NT handle keeps: a quota counts closed descriptors of NT handles until the host has looked.
     New,
     /// Objects that other processes may have made, and that go when these processes end. The call has a global handle, an NT handle, a name or
     /// the number of a process. A host that learns of the end of a process or of a descriptor by looking looks before such a call.
@@ -28,7 +28,8 @@ impl Call {
                 | ShareCall::GetSharedResourceAdapterLuid { .. }
                 | ShareCall::CheckSharedResourceAccess { .. }
                 | ShareCall::TakeNtHandle { .. } => Reach::Others,
-                ShareCall::ShareObjects { name: None, .. } | ShareCall::CloseNtHandle { .. } => Reach::Own,
+                ShareCall::ShareObjects { name: None, .. } => Reach::New,
+                ShareCall::CloseNtHandle { .. } => Reach::Own,
             },
             Call::Allocation(call) => match call {
                 AllocationCall::OpenResource { .. } | AllocationCall::QueryResourceInfo { .. } => Reach::Others,
@@ -52,7 +53,12 @@ impl Call {
             Call::Statistics(_) => Reach::Others,
             Call::Adapter(AdapterCall::QueryVideoMemoryInfo { process, .. }) if *process != 0 => Reach::Others,
             Call::Device(DeviceCall::CreateDevice { .. } | DeviceCall::CreatePagingQueue { .. })
-            | Call::Section(SectionCall::Create { .. })
+            | Call::Adapter(AdapterCall::OpenAdapterFromLuid { .. })
+            | Call::Section(SectionCall::Create { .. } | SectionCall::CreateOver { .. })
+            | Call::Notification(
+                NotificationCall::RegisterTrim { .. } | NotificationCall::RegisterBudgetChange { .. },
+            )
+            | Call::Event(EventCall::Create { .. } | EventCall::CreateTold)
             | Call::Packet(PacketCall::CreateContext { .. } | PacketCall::CreateContextVirtual { .. })
             | Call::Queue(
                 QueueCall::CreateHwContext { .. } | QueueCall::CreateHwQueue { .. } | QueueCall::CreateDoorbell { .. },
