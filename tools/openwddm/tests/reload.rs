@@ -111,6 +111,27 @@ fn new_limits_hold_for_processes_that_come_and_that_are_there_and_a_wrong_file_c
     assert_eq!(daemon.child.try_wait().expect("it is there"), None, "it serves on");
 }
 
+/// The limit of one process and the total of its user are two numbers, before a reload and after it.
+#[test]
+fn a_reload_keeps_the_limit_of_a_process_apart_from_the_total_of_its_user() {
+    let limits =
+        |process: u64, user: u64| format!("[process]\nsync_objects = {process}\n[user]\nsync_objects = {user}\n");
+    let mut daemon = Reloading::start(&limits(4096, 8192));
+    let [first, second] =
+        [(); 2].map(|()| Gpu::open(SocketLink::connect(&daemon.socket()).expect("a kernel")).expect("an adapter"));
+    let refused = |gpu: &Gpu| loop {
+        match gpu.device().create_native_fence(Default::default()) {
+            Ok(fence) => std::mem::forget(fence),
+            Err(refusal) => break refusal.reason,
+        }
+    };
+    let line = daemon.reload(&limits(20, 30));
+    assert!(line.contains("its limits hold, for processes that are connected, too"), "{line}");
+    let (process, user) = (refused(&first), refused(&second));
+    assert!(process.contains("20 of 20") && process.contains("process.sync_objects"), "{process}");
+    assert!(user.contains("30 of 30") && user.contains("user.sync_objects"), "{user}");
+}
+
 #[test]
 fn a_daemon_without_a_configuration_goes_on_at_the_signal_that_has_others_read_theirs() {
     let folder = tempfile::tempdir().expect("a folder");

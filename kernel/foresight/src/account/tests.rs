@@ -337,3 +337,20 @@ fn of_what_the_account_may_take_the_first_that_may_go_is_named_and_counts_when_i
     assert_eq!(account.loss().followed, 4, "counted once");
     assert_eq!(account.victim(key(3), 10, |_| false), Victim::Planned { pages: 10 });
 }
+
+/// Of two written contents one becomes void: LRU copies out the other alone, so no more may be lost than beside that.
+#[test]
+fn lru_copies_out_no_void_content() {
+    let mut account = Account::new(8);
+    let item = |slot, pages| Item { key: Key::new(slot, 0), pages, kind: 0, has_content: false };
+    account.used(&[item(0, 4), item(1, 4)]);
+    for slot in [0, 1] {
+        account.ended(Key::new(slot, 0), true);
+        let key = Key::new(slot, 0);
+        account.moved(&Moved { key, resident: 4, dirty: 4, paged_in: 0, paged_out: 0 });
+    }
+    account.dropped(Key::new(0, 0));
+    account.used(&[item(2, 8)]);
+    assert_eq!(account.lru(), Flow { paged_in: 0, paged_out: 4 });
+    account.check().expect("its parts agree");
+}

@@ -139,6 +139,12 @@ fn the_layers_of_a_collective_are_one_operation() {
     assert_eq!(told(&workload), expected, "and the output is the same storage afterwards");
     let alone = import("1.1.1", &[nodes[1].clone(), nodes[3].clone()]).unwrap();
     assert_eq!(told(&alone), [row("record_param_comms", &[40], &[320])], "without the dispatcher's layer");
+    // One that has another tensor, too, repeats nothing: neither where the known one stands first, nor behind it.
+    for tensors in [[tensor(5, 10), tensor(11, 4)], [tensor(11, 4), tensor(5, 10)]] {
+        let other = node(5, 0, "nccl:_all_gather_base", "", &tensors, &[]);
+        let workload = import("1.1.1", &[&nodes[..4], &[other, nodes[5].clone()]].concat()).unwrap();
+        assert!(told(&workload).iter().any(|(name, ..)| name == "nccl:_all_gather_base"), "{:?}", told(&workload));
+    }
     let reduce = node(1, 0, "gloo:all_reduce", "", &input, &[]);
     assert_eq!(
         told(&import("1.1.1", &[reduce]).unwrap()),

@@ -145,6 +145,12 @@ fn a_broken_rule_is_refused_at_the_line_that_breaks_it() {
         ("discrete-4k", "hidden = 0", "hidden = \"1MiB\"", "memory.hidden belongs to two memories"),
         ("integrated", "hidden = 0", "hidden = 4096", "memory.hidden belongs to two memories"),
         ("flip-queue", "period_ns = 16666667", "period_ns = 0", "a display has 100000 ns at least"),
+        ("flip-queue", "queue_entries = 16", "queue_entries = 0", "room for a flip"),
+        // Each type and each way of native fences alone, on an adapter without them.
+        ("wddm2-packets", "local_monitored = false", "local_monitored = true", "types of native fences"),
+        ("wddm2-packets", "intra_gpu = false", "intra_gpu = true", "types of native fences"),
+        ("wddm2-packets", "optimized_interrupt = false", "optimized_interrupt = true", "belongs to native fences"),
+        ("wddm2-packets", "peers = \"none\"", "peers = \"linear-storage\"", "fences.peers needs native fences"),
     ] {
         let text = changed(profile, from, to);
         let error = match Profile::from_toml(&text) {
