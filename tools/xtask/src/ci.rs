@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::mutants::planted;
 use crate::report::Report;
 use crate::tree::House;
 use crate::{arrows, instructions, python, spec, template, tidy};
@@ -43,6 +44,7 @@ const STEPS: &[Step] = &[
     Step { name: "arrows", action: Action::House(arrows::run), needs: "", fast: true },
     Step { name: "tidy", action: Action::House(tidy_as_it_is), needs: "", fast: true },
     Step { name: "spec", action: Action::House(spec_quiet), needs: "", fast: true },
+    Step { name: "breaks, where they stand", action: Action::House(planted::check), needs: "", fast: true },
     Step {
         name: "clippy",
         action: Action::Cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),

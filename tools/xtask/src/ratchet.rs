@@ -11,6 +11,7 @@ mod function;
 mod length;
 mod owner;
 mod page;
+mod rows;
 mod signature;
 mod source;
 #[cfg(test)]
@@ -101,6 +102,18 @@ const RATCHETS: &[Ratchet] = &[
         counts: "assertions on the way of a call that it is never reached",
         goal: 0,
         measure: |sources| unrouted::unrouted(sources, DXGKRNL, "call"),
+    },
+    Ratchet {
+        name: "rows-of-several",
+        counts: "acceptance rows that speak of several things, and that no test proves with two",
+        goal: 0,
+        measure: rows::of_several,
+    },
+    Ratchet {
+        name: "rows-unbroken",
+        counts: "acceptance rows without a break that a test is known to see",
+        goal: 0,
+        measure: rows::without_break,
     },
     Ratchet {
         name: "pronouns-rs",

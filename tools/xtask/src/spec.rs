@@ -23,6 +23,9 @@ use citation::Place;
 use seeds::Seeds;
 use sheet::Sheet;
 
+pub use citation::rows_of_two;
+pub use sheet::row_id;
+
 /// How to run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Options {

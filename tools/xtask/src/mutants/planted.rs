@@ -67,6 +67,11 @@ impl Choice {
     }
 }
 
+/// The rows that a table has breaks of.
+pub fn rows(table: &str) -> Result<BTreeSet<String>, String> {
+    Ok(book::parse(table)?.into_iter().map(|planted| planted.row).collect())
+}
+
 /// The breaks of the table that do not apply: their function or text has changed. Nothing is built.
 pub fn check(house: &House) -> Result<Report, String> {
     let all = book::parse(&house.read(TABLE)?)?;

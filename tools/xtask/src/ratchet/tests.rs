@@ -237,6 +237,8 @@ fn house(ceilings: &str) -> (tempfile::TempDir, House) {
     let files = [
         ("Cargo.toml", "[workspace]\n"),
         ("README.md", "one\ntwo\n"),
+        ("docs/spec/seeds.md", "# Rows\n"),
+        ("docs/verification/breaks.toml", "# Breaks.\n"),
         ("kernel/dxgkrnl/src/lib.rs", "//! A\nmod adapter;\nmod call;\n"),
         ("kernel/dxgkrnl/src/call.rs", "//! A\n"),
         ADAPTER,
@@ -281,4 +283,20 @@ fn places_are_listed_by_name() {
     assert_eq!(places(&texts, "readme-lines").map(|places| places.len()), Ok(1));
     let refused = places(&texts, "readme").expect_err("no such ratchet");
     assert!(refused.starts_with("there is no ratchet readme; there are adapter-files, "), "{refused}");
+}
+
+#[test]
+fn rows_of_several_need_a_test_with_two_and_each_row_a_break() {
+    const BREAK: &str = "[[break]]\nrow = \"N01\"\nfile = \"f\"\nfunction = \"g\"\ntext = \"a\"\ninstead = \"b\"\npackage = \"p\"\ntest = \"t\"\nseen = \"d\"\n";
+    let files = [
+        (
+            "docs/spec/seeds.md",
+            "| N01 | Every queue hears | s |\n| N02 | A wall falls | s |\n| N03 | All of them | s |\n| N04 | until then | s |\n",
+        ),
+        ("verify/a.rs", "// seed: N01 (two)\n// seed: N03, N04 (two)\n"),
+        ("docs/verification/breaks.toml", BREAK),
+    ];
+    assert_eq!(measure("rows-of-several", &files).1, ["3: N03 speaks of several things, and no test of it has two"]);
+    let (number, places) = measure("rows-unbroken", &files);
+    assert_eq!((number, places[0].as_str()), (3, "2: docs/verification/breaks.toml has no break of N02"));
 }

@@ -51,13 +51,28 @@ pub fn mentions(prose: &str) -> Vec<Place> {
 
 /// The ids behind `seed:`, as far as they are separated by commas.
 pub fn rows(comment: &str) -> Vec<&str> {
+    parts(comment).into_iter().map(|(id, _)| id).collect()
+}
+
+/// Those of the ids whose test has two of what its row speaks of: `seed: N112 (two)`.
+pub fn rows_of_two(comment: &str) -> Vec<&str> {
+    let of_two = |(id, rest): (_, &str)| (rest.trim_start().starts_with("(two)")).then_some(id);
+    parts(comment).into_iter().filter_map(of_two).collect()
+}
+
+/// The ids, each with the text behind it.
+fn parts(comment: &str) -> Vec<(&str, &str)> {
     let Some((before, behind)) = comment.split_once("seed:") else { return Vec::new() };
     let is_mark = before.trim_start_matches(['/', '!']).chars().last().is_none_or(|c| !c.is_alphanumeric());
-    let ids = behind.split(',').map(|part| part.split_whitespace().next().unwrap_or(""));
-    let is_id = |id: &&str| {
+    let is_id = |id: &str| {
         id.len() > 1 && id.starts_with(|c: char| c.is_ascii_uppercase()) && id[1..].bytes().all(|b| b.is_ascii_digit())
     };
-    ids.map(|id| id.trim_end_matches('.')).take_while(|id| is_mark && is_id(id)).collect()
+    let ids = behind.split(',').map(|part| {
+        let part = part.trim_start();
+        let (id, rest) = part.split_at(part.find(char::is_whitespace).unwrap_or(part.len()));
+        (id.trim_end_matches('.'), rest)
+    });
+    ids.take_while(|(id, _)| is_mark && is_id(id)).collect()
 }
 
 fn place((sheet, section): (Option<&'static str>, String)) -> Option<Place> {

@@ -51,6 +51,8 @@ fn rows_are_read() {
     for (comment, expected) in table {
         assert_eq!(citation::rows(comment), expected, "{comment}");
     }
+    assert_eq!(citation::rows_of_two("// seed: N30, N31 (two), M01 (the race), M02  (two of each)"), ["N31"]);
+    assert_eq!(citation::rows_of_two("// seed: N30 (two)."), ["N30"]);
 }
 
 #[test]
