@@ -6,13 +6,18 @@ use crate::start_without_coherency;
 #[test]
 fn every_gpu_of_a_coherent_platform_snoops() {
     // spec: memory §6.7
-    // seed: U32
+    // seed: M09, U32
     let mut apart = Answers::default();
     apart.segments[1].flags.remove(SegmentFlags::CACHE_COHERENT);
     let tables = Answers { mmu_flags: GpuMmuFlags::empty(), ..Answers::default() };
     let mut old = first_generation(DdiVersion::WDDM_1_3);
     old.segments3[1].flags.remove(SegmentFlags::CACHE_COHERENT);
+    let mut second = first_generation(DdiVersion::WDDM_1_3);
+    let mut other = second.segments3[1].clone();
+    (other.base_address, other.flags) = (1 << 45, SegmentFlags::APERTURE);
+    second.segments3.push(other);
     let rows = [
+        ("an aperture on a coherent platform needs CacheCoherent", second),
         ("an aperture on a coherent platform needs CacheCoherent", apart),
         ("page tables on a coherent platform need CacheCoherentMemorySupported", tables),
         ("an aperture on a coherent platform needs CacheCoherent", old),

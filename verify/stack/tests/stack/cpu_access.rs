@@ -250,6 +250,7 @@ fn what_may_not_be_committed_while_it_is_locked_waits_for_the_unlock() {
         let device = client.gpu.device();
         let lock = surface.lock().expect("not resident");
         lock.fill_words(0, BYTES / 8, |index| pattern::word(4, index * 8));
+        let nested = [0; 2].map(|_| surface.lock().expect("locks nest"));
         let first = paging.make_resident(vec![handle], MakeResidentFlags::empty()).expect("pending");
         let Residency::Pending { paging_fence_value, .. } = first else {
             panic!("{mode:?}: it may not be resident yet")
@@ -263,8 +264,14 @@ fn what_may_not_be_committed_while_it_is_locked_waits_for_the_unlock() {
         assert!(matches!(third, Residency::Pending { paging_fence_value, .. } if paging_fence_value > later));
         device.evict(vec![handle], EvictFlags::empty()).expect("it waits");
         assert!(device.evict(vec![handle, handle], EvictFlags::empty()).is_err(), "counted");
-        assert!(paging.fence().current() < paging_fence_value, "{mode:?}");
         drop(lock);
+        let [second, last] = nested;
+        drop(second);
+        while mode == VIRTUAL && host.step() {}
+        assert!(paging.fence().current() < paging_fence_value, "{mode:?}: it is locked once more");
+        let seen = places(&client, &surface);
+        assert!(seen.iter().all(|place| *place == CpuPlace::System), "{mode:?}: {seen:?}");
+        drop(last);
         device.wait(&[(paging.fence(), later)]).expect("after the unlock");
         client.run(|commands| _ = commands.check(surface.va(), BYTES, 4, report.va(), 1));
         assert_eq!(report.lock().expect("system memory").read_word(pattern::report::TAG * 8), 0, "{mode:?}");

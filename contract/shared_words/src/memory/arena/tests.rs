@@ -78,6 +78,52 @@ fn pages_that_return_and_are_lent_again_are_fresh_whatever_their_process_stored_
     assert_eq!(Word::load(memory.word(word(1) + 8)), 5, "the same page");
 }
 
+/// Uses of the same runs of several pages, one behind the other: by one process twice, by another, and straight from one to the other.
+#[test]
+fn no_page_of_a_run_shows_its_next_user_a_word_of_the_use_before() {
+    // spec: memory §6.3
+    let (pages, runs) = ([1, 2, 3, 5, 6, 7, 8], [(word(1), 3 * PAGE), (word(5), 4 * PAGE)]);
+    for access in [ClientAccess::ReadWrite, ClientAccess::Read] {
+        let memory = Memory::reserve_file(10 * PAGE).expect("a memory file");
+        let arenas = [0; 2].map(|_| match access {
+            ClientAccess::ReadWrite => LentFile::arena(&memory).expect("a descriptor"),
+            ClientAccess::Read => LentFile::arena_to_read(&memory).expect("a descriptor"),
+        });
+        let views = arenas.each_ref().map(|arena| {
+            let received = arena.as_fd().try_clone_to_owned().expect("another descriptor");
+            ReadOnlyMemory::from_file(received, arena.bytes()).expect("it maps what it was handed")
+        });
+        for (round, (user, returns)) in
+            [(0, true), (0, true), (1, false), (0, false), (1, true)].into_iter().enumerate()
+        {
+            let what = |page: u64| format!("{access:?}, round {round}, page {page}");
+            memory.lend_from(&arenas[user], &runs).expect("mappings");
+            let own = fstat(memory.file().expect("it is one")).expect("a file").st_blocks as u64 * 512;
+            assert!(own <= 3 * PAGE, "{access:?}, round {round}: {own} bytes behind pages that are lent");
+            for page in pages {
+                assert_eq!(memory.scan_words(word(page), 512, |_, found| found == 0), None, "{}", what(page));
+                let seen = (0..512).all(|at| views[user].word(word(page) + at * 8).load() == 0);
+                assert!(seen, "{}: its process sees words of before", what(page));
+            }
+            let secret = 0x1111_1111 * (1 + round as u32);
+            pages.into_iter().for_each(|page| memory.fill(word(page), PAGE, secret));
+            if returns {
+                runs.into_iter().for_each(|(offset, bytes)| memory.take_back(offset, bytes).expect("a mapping"));
+                for page in pages {
+                    assert_eq!(memory.scan_words(word(page), 512, |_, found| found == 0), None, "{}", what(page));
+                }
+                // Another use, with memory that is lent to no process.
+                memory.fill(0, 10 * PAGE, !secret);
+            }
+            if returns && access == ClientAccess::ReadWrite {
+                let received = arenas[user].as_fd().try_clone_to_owned().expect("another descriptor");
+                let late = Memory::from_file(received, arenas[user].bytes()).expect("it may write");
+                late.fill(0, 10 * PAGE, secret);
+            }
+        }
+    }
+}
+
 #[test]
 fn an_arena_cannot_be_made_smaller_and_costs_what_is_lent() {
     let memory = Memory::reserve_file(64 * PAGE).expect("a memory file");

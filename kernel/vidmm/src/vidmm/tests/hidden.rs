@@ -16,7 +16,8 @@ use crate::{
 /// Pages of each memory segment.
 const PAGES: u64 = 64;
 
-/// A driver's description of one memory segment: invalid ranges `(page, pages)`, and a protected region.
+/// A driver's description of one memory segment: invalid ranges `(page, pages)`, and a protected region `(offset, bytes)`, which may begin
+/// and end within a page.
 #[derive(Clone, Debug)]
 struct Told {
     invalid: Vec<(u64, u64)>,
@@ -25,15 +26,25 @@ struct Told {
 
 fn told() -> impl Strategy<Value = Told> {
     let gaps = prop::collection::vec((0..12u64, 1..6u64), 0..4);
-    (gaps, 0..PAGES - 8, 0..8u64).prop_map(|(gaps, at, pages)| {
+    (gaps, 0..(PAGES - 8) * PAGE_BYTES, 0..8 * PAGE_BYTES).prop_map(|(gaps, at, bytes)| {
         let mut next = 0;
         let mut invalid = Vec::new();
         for (gap, count) in gaps {
             invalid.push((next + gap, count));
             next += gap + count;
         }
-        Told { invalid, protected: (at, pages) }
+        Told { invalid, protected: (at, bytes) }
     })
+}
+
+impl Told {
+    /// Every page of which a part is hidden.
+    fn hidden(&self) -> BTreeSet<u64> {
+        let (at, bytes) = self.protected;
+        let protected = if bytes == 0 { 0..0 } else { at / PAGE_BYTES..(at + bytes).div_ceil(PAGE_BYTES) };
+        let invalid = self.invalid.iter().flat_map(|&(page, pages)| page..page + pages);
+        invalid.chain(protected).collect()
+    }
 }
 
 /// An adapter of two memory segments with a gap between their addresses, and the hidden pages of both.
@@ -57,8 +68,8 @@ fn world(told: &[Told; 2], windowed: bool) -> World {
         } else {
             CpuAccess::Translated(if id == VRAM { VRAM_BAR } else { EXTRA_BAR })
         },
-        vpr_range_start_offset: told.protected.0 * PAGE_BYTES,
-        vpr_range_size: told.protected.1 * PAGE_BYTES,
+        vpr_range_start_offset: told.protected.0,
+        vpr_range_size: told.protected.1,
         ..Default::default()
     };
     let descriptors = [
@@ -78,11 +89,7 @@ fn world(told: &[Told; 2], windowed: bool) -> World {
     let mut mm: Mm = VidMm::new(policy(), layout, mmu(&bits), &levels(&bits)).expect("the rules");
     let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
     let device = mm.create_device(space);
-    let hidden = [0, 1].map(|index| {
-        let ranges = told[index].invalid.iter().chain([&told[index].protected]);
-        ranges.flat_map(|&(page, pages)| page..page + pages).collect()
-    });
-    World { mm, space, device, hidden, made: Vec::new() }
+    World { mm, space, device, hidden: told.each_ref().map(Told::hidden), made: Vec::new() }
 }
 
 impl World {
@@ -224,11 +231,36 @@ proptest! {
 #[test]
 fn the_protected_region_goes_to_no_allocation_and_its_reserve_lies_in_it() {
     // spec: memory §1.4, memory §1.5
-    let told = Told { invalid: vec![(8, 4)], protected: (10, 6) };
+    let told = Told { invalid: vec![(8, 4)], protected: (10 * PAGE_BYTES, 6 * PAGE_BYTES) };
     let mut world = world(&[told.clone(), Told { invalid: vec![], ..told }], false);
     assert_eq!(world.mm.capacity_bytes(VRAM), (PAGES - 8) * PAGE_BYTES, "pages 8 to 16 are hidden, some of them twice");
     assert_eq!(world.mm.capacity_bytes(EXTRA), (PAGES - 6) * PAGE_BYTES);
     let all = create(&mut world.mm, world.device, PAGES - 8, &[VRAM]);
     let work = world.mm.make_resident(world.device, &[all]).expect("all that there is").expect("it is filled");
     world.work(&work);
+}
+
+#[test]
+fn a_page_of_which_a_part_is_hidden_is_hidden_whole() {
+    // spec: memory §1.1, memory §1.4
+    // seed: M18, M20
+    // Half a page at both ends, at the end alone, at the begin alone, and a region within one page.
+    let regions = [
+        (10 * PAGE_BYTES + 2048, 3 * PAGE_BYTES),
+        (20 * PAGE_BYTES, 2 * PAGE_BYTES + 8),
+        (30 * PAGE_BYTES + 4088, 2 * PAGE_BYTES + 8),
+        (40 * PAGE_BYTES + 100, 200),
+    ];
+    let told = regions.map(|protected| Told { invalid: vec![], protected });
+    for (first, second) in [(0, 1), (1, 0), (2, 3), (3, 2)] {
+        let mut world = world(&[told[first].clone(), told[second].clone()], false);
+        for (segment, region, pages) in [(VRAM, first, [4, 3, 3, 1]), (EXTRA, second, [4, 3, 3, 1])] {
+            let given = PAGES - pages[region];
+            assert_eq!(world.mm.capacity_bytes(segment), given * PAGE_BYTES, "{segment:?}, {:?}", regions[region]);
+            let all = create(&mut world.mm, world.device, given, &[segment]);
+            let work = world.mm.make_resident(world.device, &[all]).expect("all that there is").expect("it is filled");
+            world.work(&work);
+            frames(&world.mm, all).into_iter().for_each(|(first, pages)| world.see(segment, first, pages));
+        }
+    }
 }

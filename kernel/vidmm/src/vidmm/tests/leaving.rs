@@ -1,10 +1,10 @@
 //! How content leaves and what the driver is told: through an aperture, uncopied, by notices.
 
-use ddi::{AllocationFlags, SegmentFlags};
+use ddi::{AllocationFlags, AllocationInfo, DriverModel, SegmentDescriptor4, SegmentFlags};
 use wddm_types::{PAGE_BYTES, PhysicalAddress, SegmentId};
 
 use super::world::*;
-use crate::{AllocationId, DeviceId, EvictFlags, Operation, SpaceKind, VidMm};
+use crate::{AllocationId, DeviceId, EvictFlags, MemoryLayout, Operation, SegmentDescription, SpaceKind, VidMm};
 
 const NOW: EvictFlags = EvictFlags { only_if_necessary: false, not_written_to: false };
 const UNWRITTEN: EvictFlags = EvictFlags { only_if_necessary: false, not_written_to: true };
@@ -103,6 +103,43 @@ fn only_cacheable_pages_in_a_coherent_aperture_are_mapped_coherently() {
     let run = mm.allocate_system(1).expect("a page");
     let (_, map) = mm.aperture_map_system(APERTURE, run).expect("room");
     assert!(matches!(map, Operation::MapAperture { cache_coherent: false, .. }), "the kernel's own are write-combined");
+}
+
+/// The flag of the aperture that content comes to counts: neither that of another aperture nor one on a memory segment.
+#[test]
+fn every_aperture_is_coherent_by_its_own_flag_alone() {
+    // spec: memory §1.5, memory §2.2
+    // seed: M09
+    for (memory, first, second) in
+        [(false, true, false), (false, false, true), (true, false, false), (true, true, true), (false, false, false)]
+    {
+        let other = SegmentDescriptor4 { base_address: APERTURE_BASE << 1, ..aperture_descriptor(64) };
+        let segments = [(vram_descriptor(64, SegmentFlags::CPU_VISIBLE), memory), (aperture_descriptor(64), first)];
+        let described = segments.into_iter().chain([(other, second)]).map(|(mut segment, coherent)| {
+            segment.flags.set(SegmentFlags::CACHE_COHERENT, coherent);
+            SegmentDescription::from(&segment)
+        });
+        let (layout, bits) = (MemoryLayout::new(DriverModel::Wddm1, described.collect()), [5, 5, 6]);
+        let mut mm: Mm = VidMm::new(policy(), layout, mmu(&bits), &levels(&bits)).expect("rules are kept");
+        let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
+        let device = mm.create_device(space);
+        let mut create = |flags, segment| {
+            let info = AllocationInfo { flags, read_segments: set(&[segment]), ..info(4, &[segment]) };
+            let id = mm.create_allocation(device, info).ok()?;
+            Some(mm.make_resident(device, &[id]).expect("room").expect("it moves").operations)
+        };
+        let cached = AllocationFlags::CPU_VISIBLE | AllocationFlags::CACHED | AllocationFlags::ACCESSED_PHYSICALLY;
+        for (segment, coherent) in [(APERTURE, first), (EXTRA, second)] {
+            let came = create(cached, segment).expect("the rules are kept");
+            let [Operation::MapAperture { segment: mapped, cache_coherent, .. }] = came[..] else {
+                panic!("one map: {came:?}")
+            };
+            assert_eq!((mapped, cache_coherent), (segment, coherent), "{memory}, {first}, {second}");
+        }
+        let history = AllocationFlags::HISTORY_BUFFER | AllocationFlags::CPU_VISIBLE;
+        assert!(create(history | AllocationFlags::CACHED, VRAM).is_some(), "it may always be");
+        assert_eq!(create(history, VRAM).is_some(), !(first || second), "it has to be where an engine snoops");
+    }
 }
 
 #[test]

@@ -4,7 +4,9 @@ use ddi::{AllocationFlags, AllocationInfo, SegmentFlags};
 use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages};
 
 use super::world::*;
-use crate::{AllocationId, Cause, DeviceId, EvictFlags, LockError, MakeResidentError, MoveKind, Origin, SpaceKind};
+use crate::{
+    AllocationId, Cause, DeviceId, EvictFlags, LockError, MakeResidentError, MoveKind, Origin, SpaceKind, VidMm,
+};
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
 const BAR: SegmentFlags = SegmentFlags::CPU_VISIBLE;
@@ -112,6 +114,54 @@ fn a_lock_behind_the_bar_moves_nothing_and_never_fails() {
     assert_eq!(mm.lock(a).expect("nested").runs, bar(0, 4));
 }
 
+/// Each segment has an origin on the bus, each extent its offset from there; an origin without CpuVisible means nothing.
+#[test]
+fn every_extent_is_seen_at_its_offset_from_the_origin_of_its_own_segment() {
+    // spec: memory §1.7, memory §6.3
+    // seed: M15, M32
+    let mut mm = adapter_of_two(64, BAR);
+    let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
+    let device = mm.create_device(space);
+    for (segment, origin, blocks) in [(EXTRA, EXTRA_BAR, 4), (VRAM, VRAM_BAR, 8)] {
+        let mut seen_by_cpu = info(8, &[segment, APERTURE]);
+        seen_by_cpu.flags = AllocationFlags::CPU_VISIBLE;
+        let made: Vec<_> =
+            (0..blocks).map(|_| mm.create_allocation(device, seen_by_cpu.clone()).expect("it fits")).collect();
+        for &id in &made {
+            mm.make_resident(device, &[id]).expect("room");
+        }
+        for id in [made[1], made[3]] {
+            let work = mm.evict(device, &[id], EvictFlags::default(), &[]).expect("counted").expect("it leaves");
+            mm.completed(work.serial);
+        }
+        let parted = mm.create_allocation(device, AllocationInfo { size_bytes: 12 * PAGE_BYTES, ..seen_by_cpu });
+        let parted = parted.expect("it fits");
+        mm.make_resident(device, &[parted]).expect("room in two places");
+        assert_eq!(frames(&mm, parted).len(), 2, "{segment:?}");
+        for id in [made[0], made[2], parted] {
+            let run = |(frame, pages)| PageRun { first: origin / PAGE_BYTES + frame, count: Pages(pages) };
+            let expected: Vec<_> =
+                frames(&mm, id).into_iter().map(|place| CpuRun { place: CpuPlace::Bar, run: run(place) }).collect();
+            assert_eq!(mm.lock(id).expect("always").runs, expected, "{segment:?}");
+        }
+    }
+    let hidden = [vram_descriptor(64, BAR), aperture_descriptor(64), vram_descriptor(32, SegmentFlags::empty())];
+    let [seen, aperture, mut unseen] = hidden;
+    unseen.base_address = EXTRA_BASE;
+    let bits = [5, 5, 6];
+    let mut mm: Mm = VidMm::new(policy(), &[seen, aperture, unseen], mmu(&bits), &levels(&bits)).expect("the rules");
+    let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
+    let device = mm.create_device(space);
+    let places = [VRAM, EXTRA].map(|segment| {
+        let mut seen_by_cpu = info(8, &[segment, APERTURE]);
+        seen_by_cpu.flags = AllocationFlags::CPU_VISIBLE;
+        let id = mm.create_allocation(device, seen_by_cpu).expect("it fits");
+        mm.make_resident(device, &[id]).expect("room");
+        mm.lock(id).expect("it may leave").runs[0].place
+    });
+    assert_eq!(places, [CpuPlace::Bar, CpuPlace::System]);
+}
+
 #[test]
 fn a_window_shows_what_the_bus_does_not() {
     // spec: memory §6.6, memory §6.3
@@ -203,9 +253,19 @@ fn the_locked_stay_out_of_memory_segments() {
     let (mut mm, device) = device_over(BAR);
     let mut only = info(4, &[VRAM]);
     only.flags = AllocationFlags::CPU_VISIBLE;
-    let c = mm.create_allocation(device, only).expect("it fits");
-    mm.lock(c).expect("not resident");
-    assert_eq!(mm.make_resident(device, &[c]), Err(MakeResidentError::Locked { allocation: c }));
+    let [c, other] = [0; 2].map(|_| mm.create_allocation(device, only.clone()).expect("it fits"));
+    for id in [c, c, c, other] {
+        mm.lock(id).expect("not resident");
+    }
+    // Of nested locks only the last unlock lets it in, and that of another allocation does not.
+    for (unlocked, last) in [(c, false), (other, true), (c, false), (c, true)] {
+        assert_eq!(mm.make_resident(device, &[c]), Err(MakeResidentError::Locked { allocation: c }), "{unlocked:?}");
+        assert_eq!(mm.unlock(unlocked), Ok(last));
+    }
+    assert!(mm.make_resident(device, &[c]).expect("behind the BAR").is_some(), "it comes now");
+    mm.lock(other).expect("not resident");
+    mm.lock(c).expect("where it lies");
+    assert_eq!(mm.make_resident(device, &[other]), Err(MakeResidentError::Locked { allocation: other }), "anew");
 }
 
 #[test]

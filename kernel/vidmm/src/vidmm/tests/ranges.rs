@@ -81,7 +81,12 @@ fn a_range_shows_a_surface_where_it_lies_and_is_kept() {
     mm.unlock(a).expect("locked");
     let b = surface(&mut mm, device, 2, false);
     left_behind(&mut mm, device, b);
-    let wish = mm.lock_legacy(b, through(0)).expect("a kept one goes").range.expect("to be acquired");
+    let plan = mm.lock_legacy(b, through(0)).expect("a kept one goes");
+    let (frame, pages) = frames(&mm, b)[0];
+    let run = PageRun { first: VRAM_BAR / PAGE_BYTES + frame, count: Pages(pages) };
+    assert_eq!((frame, pages, plan.runs), (4, 2, vec![CpuRun { place: CpuPlace::Bar, run }]), "behind the first");
+    let wish = plan.range.expect("to be acquired");
+    assert_eq!(wish.cpu_translated_address, VRAM_BAR + frame * PAGE_BYTES);
     assert_eq!(wish.release.map(|held| held.range), Some(wish.acquire.range), "released before it is acquired");
 }
 

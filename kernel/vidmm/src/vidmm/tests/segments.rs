@@ -10,7 +10,7 @@ use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use super::world::*;
 use crate::allocation::Placement;
-use crate::{AllocationId, MemoryLayout, MemoryTotals, SegmentDescription, SegmentError, SpaceKind, VidMm};
+use crate::{MemoryLayout, MemoryTotals, SegmentDescription, SegmentError, SpaceKind, VidMm};
 
 const BITS: [u32; 3] = [5, 5, 6];
 
@@ -44,14 +44,6 @@ fn refused(change: impl FnOnce(&mut Vec<SegmentDescription>), layout: MemoryLayo
     assert_eq!(layout.check(), Err(error));
     let opened: Result<Mm, _> = VidMm::new(policy(), layout, mmu(&BITS), &levels(&BITS));
     assert_eq!(opened.err(), Some(error), "and the adapter does not start");
-}
-
-/// Frames of an allocation in its memory segment.
-fn frames(mm: &Mm, id: AllocationId) -> Vec<(u64, u64)> {
-    match &mm.allocations[id].placement {
-        Placement::Memory(_, extents) => extents.iter().map(|extent| (extent.frame, extent.count)).collect(),
-        _ => Vec::new(),
-    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use ddi::{
 };
 use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId, SegmentSet};
 
+use crate::allocation::Placement;
 use crate::{AllocationId, DeviceId, Direction, Operation, Policy, SpaceId, SpaceKind, VidMm, Work};
 
 pub use machine::Machine;
@@ -204,6 +205,14 @@ pub fn info(pages: u64, segments: &[SegmentId]) -> AllocationInfo {
 
 pub fn create(mm: &mut Mm, device: DeviceId, pages: u64, segments: &[SegmentId]) -> AllocationId {
     mm.create_allocation(device, info(pages, segments)).expect("it fits")
+}
+
+/// The frames of an allocation in its memory segment, as (first, count).
+pub fn frames(mm: &Mm, id: AllocationId) -> Vec<(u64, u64)> {
+    match &mm.allocations[id].placement {
+        Placement::Memory(_, extents) => extents.iter().map(|extent| (extent.frame, extent.count)).collect(),
+        _ => Vec::new(),
+    }
 }
 
 pub fn point(fence: u8, value: u64) -> FencePoint<u8> {
