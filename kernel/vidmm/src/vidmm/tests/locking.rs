@@ -125,8 +125,7 @@ fn every_extent_is_seen_at_its_offset_from_the_origin_of_its_own_segment() {
     for (segment, origin, blocks) in [(EXTRA, EXTRA_BAR, 4), (VRAM, VRAM_BAR, 8)] {
         let mut seen_by_cpu = info(8, &[segment, APERTURE]);
         seen_by_cpu.flags = AllocationFlags::CPU_VISIBLE;
-        let made: Vec<_> =
-            (0..blocks).map(|_| mm.create_allocation(device, seen_by_cpu.clone()).expect("it fits")).collect();
+        let made: Vec<_> = (0..blocks).map(|_| mm.create_allocation(device, seen_by_cpu).expect("it fits")).collect();
         for &id in &made {
             mm.make_resident(device, &[id]).expect("room");
         }
@@ -253,7 +252,7 @@ fn the_locked_stay_out_of_memory_segments() {
     let (mut mm, device) = device_over(BAR);
     let mut only = info(4, &[VRAM]);
     only.flags = AllocationFlags::CPU_VISIBLE;
-    let [c, other] = [0; 2].map(|_| mm.create_allocation(device, only.clone()).expect("it fits"));
+    let [c, other] = [0; 2].map(|_| mm.create_allocation(device, only).expect("it fits"));
     for id in [c, c, c, other] {
         mm.lock(id).expect("not resident");
     }
