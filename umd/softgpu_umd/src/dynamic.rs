@@ -187,9 +187,11 @@ impl DynamicResource {
         };
         // spec: memory §6.7: the GPU has written, the CPU is about to look
         if self.maintains && instance.old_lines {
+            // With no-overwrite it may still be writing. A write that ends while the call is under way counts as running: the CPU may have
+            // fetched lines before it.
+            let still_writes = !contexts.reached(&instance.uses.points(false));
             instance.surface.allocation().invalidate_cache(0, self.bytes).map_err(UmdError::from)?;
-            // With no-overwrite it may still be writing.
-            instance.old_lines = !contexts.reached(&instance.uses.points(false));
+            instance.old_lines = still_writes;
         }
         self.maps.push(Map { id: instance.id, writes: kind != MapKind::Read });
         self.done.maps += 1;

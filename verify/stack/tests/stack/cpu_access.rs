@@ -42,16 +42,24 @@ fn a_resized_bar_shows_local_memory_without_a_copy() {
     for mode in [VIRTUAL, Mode::Real] {
         let host = host(mode, 4 * MIB);
         let mut client = client(&host);
-        let surface = lockable(&client, SurfaceKind::LocalThenSystem, false);
+        let surfaces = [0; 2].map(|_| lockable(&client, SurfaceKind::LocalThenSystem, false));
         let report = client.pinned(SurfaceKind::System, 4096);
         let copied = host.device_register(counter::COPY_BYTES);
-        client.run(|commands| _ = commands.pattern(surface.va(), BYTES, 7));
-        let lock = surface.lock().expect("always");
-        assert_eq!(places(&client, &surface), [CpuPlace::Bar]);
-        assert_eq!(lock.read_word(4096), pattern::word(7, 4096), "the CPU sees what the GPU wrote");
-        lock.fill_words(0, BYTES / 8, |index| pattern::word(9, index * 8));
-        client.run(|commands| _ = commands.check(surface.va(), BYTES, 9, report.va(), 1));
-        assert_eq!(report.lock().expect("system memory").read_word(pattern::report::TAG * 8), 0, "and the reverse");
+        let vas = surfaces.each_ref().map(Surface::va);
+        client.run(|commands| _ = commands.pattern(vas[0], BYTES, 7).pattern(vas[1], BYTES, 8));
+        let locks = surfaces.each_ref().map(|surface| surface.lock().expect("always"));
+        for (at, lock) in (0u64..).zip(&locks) {
+            assert_eq!(places(&client, &surfaces[at as usize]), [CpuPlace::Bar]);
+            let seen = |offset| lock.read_word(offset) == pattern::word(7 + at, offset);
+            assert!((0..BYTES).step_by(8).all(seen), "{mode:?}, {at}: the CPU sees what the GPU wrote");
+        }
+        let write = |(at, lock): (u64, &d3dkmt::Lock)| lock.fill_words(0, BYTES / 8, |i| pattern::word(9 + at, i * 8));
+        (0..).zip(&locks).for_each(write);
+        for (at, va) in (0u64..).zip(vas) {
+            client.run(|commands| _ = commands.check(va, BYTES, 9 + at, report.va(), 1 + at));
+            let mismatch = report.lock().expect("system memory").read_word(pattern::report::TAG * 8);
+            assert_eq!(mismatch, 0, "{mode:?}, {at}: and the reverse");
+        }
         assert_eq!(host.device_register(counter::COPY_BYTES), copied, "nothing was copied");
     }
 }

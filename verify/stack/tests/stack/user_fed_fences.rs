@@ -8,7 +8,9 @@ use dxgk_host::ProcessLink;
 use events::Event;
 use kmt_calls::{Call, QueueCall, QueueFlags, Reply};
 use kmt_link::Link;
-use softgpu_umd::{Commands, FenceName, GpuSignal, GpuWait, KernelFedStream, Lane, Stage, StreamConfig, UmdError};
+use softgpu_umd::{
+    Commands, FenceName, GpuSignal, GpuWait, KernelFedStream, Lane, Stage, Stream, StreamConfig, UmdError,
+};
 use wddm_types::{NodeId, NtStatus};
 
 use stack::heard::heard_on;
@@ -77,6 +79,57 @@ fn a_queue_that_its_process_feeds_takes_no_monitored_fence() {
     fed.submit(&client.gpu, None, &commands).expect("both kinds");
     while host.step() {}
     assert_eq!((monitored.current(), native.current()), (8, 10));
+}
+
+/// Waits in front of the next submission: of two fences, in either order; the driver refuses a monitored one, which holds nothing up.
+#[test]
+fn what_is_submitted_behind_waits_on_the_gpu_runs_when_every_fence_has_its_value() {
+    // spec: sync §3.8, sync §1.2, sync §5
+    // seed: N64
+    for order in [[0, 1], [1, 0]] {
+        let host = host(VIRTUAL, 4 * MIB);
+        let mut client = client(&host);
+        let mut beside = Stream::create(&client.gpu, NodeId(0), StreamConfig::default()).expect("a stream");
+        let device = client.gpu.device();
+        let monitored = device.create_monitored_fence(FenceFlags::empty(), 0).unwrap();
+        let gates = [0; 2].map(|_| device.create_native_fence(NativeFenceRequest::default()).unwrap());
+        let (values, none) = ([3, 5], Commands::new());
+        let refused = client.stream.wait_on_gpu(GpuWait { fence: (&monitored).into(), value: 1 });
+        assert!(matches!(refused, Err(UmdError::NotNative(va)) if va == monitored.current_va().0), "{refused:?}");
+        let one_word = FenceName { monitored: gates[0].current_va(), ..FenceName::from(&gates[0]) };
+        let refused = client.stream.wait_on_gpu(GpuWait { fence: one_word, value: 1 });
+        assert!(matches!(refused, Err(UmdError::MonitorsItself(_))), "{refused:?}");
+        client.run(|_| {});
+        for (fence, value) in gates.iter().zip(values) {
+            client.stream.wait_on_gpu(GpuWait { fence: fence.into(), value }).expect("a native fence");
+        }
+        // A refused submission leaves the waits to the next one.
+        let signal = [GpuSignal { fence: (&monitored).into(), value: 1 }];
+        client.stream.submit_signaling(&client.gpu, &[], &none, &signal).expect_err("a monitored fence");
+        let submitted = [0; 2].map(|_| client.stream.submit(&client.gpu, &[], &none).expect("room"));
+        let other = beside.submit(&client.gpu, &[], &none).expect("room");
+        let run = || while host.step() {};
+        run();
+        assert_eq!(beside.progress().current(), other, "another queue waits for nothing");
+        for (at, value) in [(order[0], values[order[0]]), (order[1], values[order[1]] - 1)] {
+            client.gpu.device().signal(&gates[at], value).expect("a signal");
+            run();
+            assert_eq!(client.stream.progress().current(), submitted[0] - 1, "{order:?}: not both have their values");
+        }
+        client.gpu.device().signal(&gates[order[1]], values[order[1]]).expect("a signal");
+        run();
+        assert_eq!(client.stream.progress().current(), submitted[1], "{order:?}");
+        // The waits were that submission's: the fences may go, and a later one does not wait at what lies in their place.
+        let left = gates.each_ref().map(Fence::current_va);
+        drop(gates);
+        let next = [0; 2].map(|_| client.gpu.device().create_native_fence(NativeFenceRequest::default()).unwrap());
+        let taken = next.each_ref().map(Fence::current_va);
+        assert!(taken.iter().any(|va| left.contains(va)), "{taken:?} in place of {left:?}");
+        let later = client.stream.submit(&client.gpu, &[], &none).expect("room");
+        run();
+        assert_eq!(client.stream.progress().current(), later, "{order:?}");
+        host.check_invariants().unwrap();
+    }
 }
 
 /// The kernel's own submission is for queues that it feeds: there it takes monitored fences.

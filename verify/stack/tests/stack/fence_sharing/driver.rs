@@ -1,15 +1,18 @@
 //! Fences and their driver: calls for several fences together, failures of the driver, and the effect of its capabilities.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use d3dkmt::{FenceFlags, FencePrivateData, NativeFenceRequest, OpenSyncObjectRequest, SyncObjectAccess};
+use ddi::{OpenNativeFence, OsLocalFence};
+use dxgk_host::ProcessLink;
 use kmt_calls::{Call, Reply, SyncCall, WaitFlags};
 use kmt_link::Link;
 use wddm_types::{GpuVa, NtStatus, RawHandle};
 
-use super::{host_of, listened, shared, signal, status};
-use crate::stubborn::{FenceStep, Whims};
-use stack::world::client;
+use super::{by, host_of, listened, lives, shared, signal, status};
+use crate::stubborn::{FenceStep, Shared, Whims, wrapped};
+use stack::world::{VIRTUAL, client, gpu_on, host_of_several};
 
 /// All objects of one call, and all that one value releases, go to the driver together.
 #[test]
@@ -163,4 +166,67 @@ fn the_drivers_caps_decide_where_words_lie() {
         });
         assert!(packed.iter().chain([&own]).all(|fence| fence.current() == 3));
     }
+}
+
+/// Two adapters, two devices of one process on each, a fence of each device, and one of the second process.
+#[test]
+fn a_create_goes_to_its_own_adapter_and_yields_handles_of_its_own() {
+    // spec: sync §3.2, sync §3.3
+    // seed: N45
+    let heard = [0; 2].map(|_| Shared::<FenceStep>::default());
+    let told = [0; 2].map(|_| Shared::<OsLocalFence>::default());
+    let host = host_of_several(VIRTUAL, &["discrete-4k", "discrete-4k"], |at, setup| {
+        let (into, names) = (Arc::clone(&heard[at]), Arc::clone(&told[at]));
+        let refuse_fence_open = Box::new(move |open: &mut OpenNativeFence<'_>| {
+            names.lock().unwrap().push(open.local);
+            false
+        });
+        let hear_fence = Box::new(move |step| into.lock().unwrap().push(step));
+        let whims = Whims { hear_fence, refuse_fence_open, ..Whims::default() };
+        setup.wrap_miniport = Some(wrapped(whims));
+    });
+    let link = ProcessLink::new(Arc::clone(&host));
+    let gpus = [0, 1].map(|adapter| [0; 2].map(|_| gpu_on(&host, &link, adapter)));
+    for (at, devices) in gpus.iter().enumerate() {
+        heard.iter().for_each(|heard| drop(lives(heard)));
+        told[at].lock().unwrap().clear();
+        let fences = devices.each_ref().map(|gpu| shared(gpu.device(), FenceFlags::empty()));
+        let steps = lives(&heard[at]);
+        let [
+            FenceStep::Create(first),
+            FenceStep::Open(first_opened, first_local, first_device),
+            FenceStep::Create(second),
+            FenceStep::Open(second_opened, second_local, second_device),
+        ] = steps[..]
+        else {
+            panic!("adapter {at}: {steps:?}")
+        };
+        assert_eq!((first_opened, second_opened), (first, second), "the open follows its create");
+        assert!(first != second && first_local != second_local && first_device != second_device, "{steps:?}");
+        assert_ne!(fences[0].handle(), fences[1].handle());
+        // Opened by the other device the fence is that device's, too.
+        let name = fences[0].share(SyncObjectAccess::ALL_ACCESS).unwrap();
+        let again = devices[1].device().open_native_fence(by(&name)).unwrap();
+        let steps = lives(&heard[at]);
+        let [FenceStep::Open(opened, local, device)] = steps[..] else { panic!("adapter {at}: {steps:?}") };
+        assert_eq!((opened, device), (first, second_device));
+        assert!(![first_local, second_local].contains(&local), "{steps:?}");
+        let names = std::mem::take(&mut *told[at].lock().unwrap());
+        let different: BTreeSet<u64> = names.iter().map(|name| name.0).collect();
+        assert_eq!((names.len(), different.len()), (3, 3), "each open has a name of its own in the kernel: {names:?}");
+        let [one, other] = fences;
+        drop(other);
+        drop(one);
+        drop((again, name));
+        let expected = [
+            FenceStep::Close(second_local),
+            FenceStep::Destroy(second),
+            FenceStep::Close(first_local),
+            FenceStep::Close(local),
+            FenceStep::Destroy(first),
+        ];
+        assert_eq!(lives(&heard[at]), expected);
+        assert_eq!(lives(&heard[1 - at]), [], "the other adapter's driver hears of none");
+    }
+    host.check_invariants().unwrap();
 }

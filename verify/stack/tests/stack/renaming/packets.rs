@@ -1,6 +1,8 @@
 //! The same on WDDM 2 adapters whose contexts take packets and whose fences are monitored, and the driver's response when the kernel
 //! asks for memory.
 
+use std::collections::BTreeSet;
+
 use d3dkmt::FenceFlags;
 use dxgk_host::{Host, HostConfig, ProcessLink, Profile};
 use kmt_link::Link;
@@ -52,8 +54,8 @@ impl Runtime {
 // seed: C17
 #[test]
 fn a_wait_on_the_gpu_flushes_first() {
-    for profile in PACKETS {
-        let mut runtime = on(profile, VIRTUAL);
+    let packets = PACKETS.map(|profile| (profile, on(profile, VIRTUAL)));
+    for (profile, mut runtime) in packets.into_iter().chain([("a queue of its own", runtime(VIRTUAL, 2))]) {
         let (before, behind) = (runtime.target(), runtime.target());
         runtime.contexts.commands(runtime.context).pattern(before.va(), BYTES, 3);
         assert_eq!(runtime.contexts.lane(runtime.context).last_value(), 0, "{profile}: recorded, not submitted");
@@ -134,7 +136,7 @@ fn the_driver_answers_a_trim() {
     let gate = gpu.device().create_native_fence(NativeFenceRequest::default()).expect("a fence");
     let policy = RenamePolicy { instances_max: 4, cached: false };
     let mut resource = DynamicResource::create(&gpu, SurfaceKind::LocalThenSystem, MIB, policy).expect("room");
-    let mut quiet = DynamicResource::create(&gpu, SurfaceKind::System, BYTES, policy).expect("room");
+    let mut second = DynamicResource::create(&gpu, SurfaceKind::LocalThenSystem, MIB, policy).expect("room");
     let used = || gpu.adapter().video_memory_info(true).expect("an adapter").current_usage_bytes;
     let use_behind = |resource: &mut DynamicResource, contexts: &mut Contexts, value: u64| {
         resource.map(&gpu, contexts, MapKind::WriteDiscard, false).expect("an instance");
@@ -144,28 +146,36 @@ fn the_driver_answers_a_trim() {
         contexts.flush(&gpu, context).expect("a submission");
     };
     (0..4).for_each(|_| use_behind(&mut resource, &mut contexts, 1));
-    assert_eq!(resource.instances(), 4);
+    (0..3).for_each(|_| use_behind(&mut second, &mut contexts, 1));
+    assert_eq!((resource.instances(), second.instances()), (4, 3));
     gpu.device().signal(&gate, 1).expect("a signal");
     let last = contexts.lane(context).last_value();
     gpu.device().wait(&[(contexts.lane(context).progress(), last)]).expect("they are over");
-    // One is in use again.
+    // One of each is in use again, of the first another one is current.
     use_behind(&mut resource, &mut contexts, 2);
+    resource.map(&gpu, &mut contexts, MapKind::WriteDiscard, false).expect("an idle one");
+    resource.unmap().expect("mapped");
+    use_behind(&mut second, &mut contexts, 2);
     let before = used();
     host.set_process_budget(process, Some(MIB));
     while host.step() {}
     let told: Vec<_> = std::iter::from_fn(|| gpu.device().link().take_notification()).collect();
-    assert!(!told.is_empty(), "the kernel tells a process that is over its budget");
-    for told in &told {
-        resource.hear(&contexts, told);
-        quiet.hear(&contexts, told);
+    let registrations: BTreeSet<_> = told.iter().map(|told| told.registration).collect();
+    assert_eq!(registrations.len(), 2, "the kernel tells each registration of a process over its budget: {told:?}");
+    // What is told of one registration is the other resource's no business.
+    let mut given = Vec::new();
+    for registration in registrations {
+        for told in told.iter().filter(|told| told.registration == registration) {
+            resource.hear(&contexts, told);
+            second.hear(&contexts, told);
+        }
+        given.push([resource.done().trimmed_bytes, second.done().trimmed_bytes]);
     }
     while host.step() {}
-    let kept = resource.instances() as u64;
-    assert!((1..=2).contains(&kept), "the current one, and what the GPU uses: {kept}");
-    let given = resource.done().trimmed_bytes;
-    assert_eq!(given, (4 - kept) * MIB, "and it says how much");
-    assert!(used() <= before - given, "{} of {before} bytes are used", used());
-    assert_eq!(quiet.instances(), 1);
+    assert!([[2 * MIB, 0], [0, 2 * MIB]].contains(&given[0]), "{given:?}");
+    assert_eq!(given[1], [2 * MIB, 2 * MIB], "each says how much");
+    assert_eq!((resource.instances(), second.instances()), (2, 1), "the current ones, and what the GPU uses");
+    assert!(used() <= before - 4 * MIB, "{} of {before} bytes are used", used());
     gpu.device().signal(&gate, 2).expect("a signal");
     let last = contexts.lane(context).last_value();
     gpu.device().wait(&[(contexts.lane(context).progress(), last)]).expect("instances in use were there");
