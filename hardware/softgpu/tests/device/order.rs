@@ -6,6 +6,7 @@ mod buffered;
 
 use device_port::Unit;
 use shared_words::{Barrier, HardwareBarrier, doorbell, log};
+use softgpu_spec::LogSlot;
 
 use super::signals::looked_at;
 use super::*;
@@ -178,25 +179,30 @@ fn what_an_engine_has_written_is_committed_while_it_goes_on() {
     assert_eq!(*looks.lock().unwrap(), [[0, 0], [1, 3]], "not there, and then both are");
 }
 
-/// A log's header is advanced by the engine and not by the commands' author: entry by entry, and from the last to the first with one wrap more.
+/// A log's header is advanced by the engine and not by the commands' author: entry by entry, and from the last to the first with one wrap
+/// more, in one word. An engine that is listened to and one that is not write it by different paths, and so do a header or an entry that
+/// lie across pages.
 #[test]
 fn the_engine_advances_index_and_wraps() {
     // spec: sync §2.7, sync §3.14
-    // seed: N99, N129
-    let (mut rig, _) = buffered();
-    Word::store(rig.system.word(LOG + log::ENTRIES_OFFSET), 2);
-    for (written, (index, wraps)) in (1..).zip([(1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]) {
-        rig.give(
-            0,
-            &[Command::Signal {
-                current_va: va(CURRENT),
-                monitored_va: va(MONITORED),
-                value: written,
-                log: Some(slot()),
-            }],
-        );
-        assert_eq!(rig.word(LOG + log::POSITION_OFFSET), wraps << 32 | index, "{written} entries");
-        rig.drain();
+    // seed: N99, N129 (two)
+    let across = va(CURRENT) + PAGE - 8;
+    let places = [(va(LOG), va(ENTRY)), (across, va(ENTRY)), (va(LOG), across)];
+    for (probed, (header_va, entry_va)) in [true, false].into_iter().flat_map(|probed| places.map(|at| (probed, at))) {
+        let mut rig = if probed { buffered().0 } else { mapped(DataMode::Stored, false) };
+        let at = CURRENT + header_va - va(CURRENT);
+        Word::store(rig.system.word(at + log::ENTRIES_OFFSET), 2);
+        let log = Some(LogSlot { entry_va, header_va, handle: 9 });
+        for (written, (index, wraps)) in (1..).zip([(1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]) {
+            let signal = Command::Signal { current_va: va(CURRENT), monitored_va: va(MONITORED), value: written, log };
+            if probed {
+                rig.give(0, &[signal]);
+            } else {
+                rig.run(&[signal]);
+            }
+            assert_eq!(rig.word(at), wraps << 32 | index, "{written} entries, probed: {probed}, {header_va:#x}");
+            rig.drain();
+        }
     }
 }
 
@@ -251,15 +257,19 @@ fn a_seal_is_seen_by_who_parks_and_who_signals_behind_it() {
     assert_eq!(rig.word(CURRENT), u64::MAX);
 }
 
-/// An interrupt without a question: the value stands there when it comes, and a queue that parks behind it sees it.
+/// An interrupt without a question, also for a value that is there already, or less: the value stands there when it comes, and a queue
+/// that parks behind it sees it.
 #[test]
 fn a_signal_of_a_monitored_fence_is_seen_when_it_interrupts() {
     // spec: sync §3.7
-    // seed: N04
+    // seed: N04 (two)
     let (mut rig, _) = buffered();
     let seen = looked_at(&rig, [CURRENT; 3]);
-    rig.give(0, &[Command::SignalAlways { va: va(CURRENT), value: 5 }]);
-    assert_eq!(*seen.lock().unwrap(), [[5; 3]]);
+    for value in [7, 7, 5, 5] {
+        rig.give(0, &[Command::SignalAlways { va: va(CURRENT), value }]);
+        rig.drain();
+    }
+    assert_eq!(*seen.lock().unwrap(), [[7; 3], [7; 3], [5; 3], [5; 3]], "every time");
     rig.give(1, &waits());
     assert_eq!(rig.word(ANSWER), 1);
 }

@@ -55,3 +55,25 @@ fn the_header_says_which_log_it_is() {
     update(&mut kmd).unwrap();
     assert_eq!(port.writes(), [(register::QUEUE_SELECT, index), (register::QUEUE_CONTROL, queue_control::COMMIT)]);
 }
+
+/// One that the device does not know yet, between two that it knows, keeps nothing from the one behind it.
+#[test]
+fn each_named_queue_that_the_device_knows_is_committed() {
+    // spec: sync §2.7, sync §3.14
+    // seed: N111 (two)
+    let (mut kmd, port, mut host) = started();
+    let queues = [0; 3].map(|_| queue(&mut kmd, &mut host, HwQueueFlags::USER_MODE_SUBMISSION));
+    for queue in queues {
+        assert!([1, 2].into_iter().all(|kind| set(&mut kmd, queue, [0, kind, 84, 0, 0], 84)));
+    }
+    let enabled = [queues[0], queues[2]].map(|queue| {
+        let queue = kmd.queues.handles.get_mut(queue.0).unwrap();
+        queue.state = crate::queues::QueueStage::Enabled;
+        u64::from(queue.index)
+    });
+    port.writes();
+    kmd.native_fence_logs().unwrap().update_logs(&queues).unwrap();
+    let commits =
+        enabled.map(|index| [(register::QUEUE_SELECT, index), (register::QUEUE_CONTROL, queue_control::COMMIT)]);
+    assert_eq!(port.writes(), commits.concat());
+}

@@ -19,6 +19,8 @@ use stack::world::{MIB, VIRTUAL, client};
 type Lie = fn(NodeId, u32, &mut dyn Notify);
 /// A driver's report without an event.
 type Tale = fn(&mut dyn Notify);
+/// How many nodes the adapter has: the first ordinal that it does not have.
+const NODES: u16 = softgpu_spec::engine::COUNT as u16;
 
 fn done(node: NodeId, fence_id: u32, notify: &mut dyn Notify) {
     notify.interrupt(Interrupt::DmaCompleted { node, fence_id });
@@ -86,8 +88,8 @@ fn a_packet_that_the_node_does_not_have_is_an_invalid_fence_id() {
 #[test]
 fn reports_of_what_there_is_not_end_the_adapter() {
     // spec: sync §2.8, sync §3.10, sync §4.1, memory §5.8
-    // seed: N124
-    let cases: [(&str, Tale); 10] = [
+    // seed: N124 (two)
+    let cases: [(&str, Tale); 12] = [
         ("a fault of queue 0x10000000000 at 0x5000", |notify| {
             let (queue, node, virtual_address) = (KmdQueue(1 << 40), NodeId(0), 0x5000);
             let fault = PageFault { queue, node, virtual_address, write: false, level: 0, invalid_instruction: false };
@@ -99,6 +101,13 @@ fn reports_of_what_there_is_not_end_the_adapter() {
         }),
         ("interrupt 11 is about node 99", |notify| {
             notify.interrupt(Interrupt::MonitoredFenceSignaled { node: NodeId(99), engine: EngineId(0) });
+        }),
+        ("interrupt 19 is about node 2 of 2", |notify| {
+            let (node, engine, flags) = (NodeId(NODES), EngineId(0), InterruptFlags::empty());
+            notify.interrupt(Interrupt::NativeFenceSignaled { node, engine, fences: None, queues: &[], flags });
+        }),
+        ("interrupt 11 is about node 2 of 2", |notify| {
+            notify.interrupt(Interrupt::MonitoredFenceSignaled { node: NodeId(NODES), engine: EngineId(0) });
         }),
         ("interrupt 19 is about engine 3 of node 1", |notify| {
             let (node, engine, flags) = (NodeId(1), EngineId(3), InterruptFlags::empty());

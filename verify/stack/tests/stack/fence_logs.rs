@@ -5,6 +5,7 @@ mod optimized;
 mod reach;
 pub mod read;
 mod resized;
+mod several;
 mod traced;
 mod verbose;
 
@@ -20,7 +21,7 @@ use softgpu_spec::register;
 use softgpu_umd::{Commands, Stream, StreamConfig, SurfaceKind};
 use wddm_types::{GpuVa, NodeId};
 
-use crate::stubborn::{LogStep, Whims, host_with, wrapped};
+use crate::stubborn::{LogStep, Shared, Whims, host_with, wrapped};
 use stack::world::{Client, MIB, VIRTUAL, client, host};
 
 /// An entry as it stands in memory.
@@ -94,20 +95,22 @@ fn only_a_queue_that_its_process_feeds_has_logs_and_its_driver_hears_of_both() {
     assert!(!wait_places[1].is_null() && wait_places[1] != signal_places[1], "and one in the paging process");
 }
 
-/// The log has three places: the driver's CPU mapping, which it reads and writes, the queue's process and the paging process. What is
-/// written through one is read through the others.
-#[test]
-fn a_log_is_one_buffer_for_driver_process_and_cmp() {
-    // spec: sync §2.7, sync §3.14
-    // seed: N96, N127
-    let lent: Arc<Mutex<Vec<[GpuVa; 2]>>> = Arc::default();
+/// Entries that [`each_log_is_one_buffer`] has the driver and the CMP write: its queue writes fewer than these.
+const DRIVERS: u64 = 20;
+const CMPS: u64 = 21;
+
+/// Each log has three places: the driver's CPU mapping, which it reads and writes, the queue's process and the paging process. What is
+/// written through one is read through the others, in each of these logs, which have so many pages.
+fn each_log_is_one_buffer(types: &[u32], long: bool) {
+    let lent: Shared<(u64, [GpuVa; 2])> = Arc::default();
     let notes = Arc::clone(&lent);
     let lent_log = move |set: &ddi::SetNativeFenceLogBuffer<'_>| {
-        let words = [set.log.len() - 1, log::entry_offset(1) as usize / 8];
+        let kind = Word::load(&set.log[log::TYPE_OFFSET as usize / 8]);
+        let words = [set.log.len() - 1, log::entry_offset(DRIVERS) as usize / 8];
         for (word, value) in words.into_iter().zip([11, 12]) {
-            Word::store(&set.log[word], value + Word::load(&set.log[log::TYPE_OFFSET as usize / 8]) * 100);
+            Word::store(&set.log[word], value + kind * 100);
         }
-        notes.lock().unwrap().push([set.va, set.system_va]);
+        notes.lock().unwrap().push((set.log.len() as u64 * 8, [set.va, set.system_va]));
     };
     let port: Arc<Mutex<Option<Arc<dyn DevicePort>>>> = Arc::default();
     let keeps = Arc::clone(&port);
@@ -123,33 +126,50 @@ fn a_log_is_one_buffer_for_driver_process_and_cmp() {
         ..HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), VIRTUAL)
     };
     let host = Host::start(config).expect("the host starts");
+    host.trace_fences(long);
+    host.set_verbose_logs(types.len() > 2);
     let mut client = client(&host);
     let (logs, places) = (client.stream.logs(), std::mem::take(&mut *lent.lock().unwrap()));
-    assert_eq!(places.iter().map(|[va, _]| *va).collect::<Vec<_>>(), [logs.wait_base, logs.signal_base]);
+    let bases = [logs.wait_base, logs.signal_base, logs.submission_base];
+    assert_eq!(places.iter().map(|(_, [va, _])| *va).collect::<Vec<_>>(), bases[..types.len()]);
     let port = port.lock().unwrap().take().expect("the device is there");
-    let last = log::entry_offset(log::LOG_ENTRIES) - 8;
-    for (kind, [_, cmp_va]) in [log::WAITS, log::SIGNALS].into_iter().zip(&places) {
+    for (kind, (bytes, [_, cmp_va])) in types.iter().zip(&places) {
+        assert_eq!(*bytes > log::LOG_BYTES, long, "{kind}");
         // The CMP stores one word of its own into the log.
-        let at = cmp_va.0 + log::entry_offset(2);
+        let at = cmp_va.0 + log::entry_offset(CMPS);
         for (register, value) in [
             (register::CMP_ARGUMENT_0, at),
             (register::CMP_ARGUMENT_1, at),
-            (register::CMP_ARGUMENT_2, u64::from(kind) + 70),
+            (register::CMP_ARGUMENT_2, u64::from(*kind) + 70),
             (register::CMP_COMMAND, register::cmp::PUBLISH_MONITORED),
         ] {
             port.write_register(register, value);
         }
         assert_eq!(port.read_register(register::CMP_RESULT), register::cmp_result::DONE);
     }
-    let target = client.pinned(SurfaceKind::System, log::LOG_BYTES);
-    for (kind, [va, _]) in [log::WAITS, log::SIGNALS].into_iter().zip(places) {
+    for (kind, (bytes, [va, _])) in types.iter().zip(places) {
+        let target = client.pinned(SurfaceKind::System, bytes);
         client.run(|commands| {
-            commands.copy(va, target.va(), log::LOG_BYTES);
+            commands.copy(va, target.va(), bytes);
         });
         let lock = target.lock().unwrap();
-        let read = [last, log::entry_offset(1), log::entry_offset(2)].map(|at| lock.read_word(at));
-        let kind = u64::from(kind);
-        assert_eq!(read, [11 + kind * 100, 12 + kind * 100, kind + 70], "driver, driver, CMP");
+        let at = [log::TYPE_OFFSET, bytes - 8, log::entry_offset(DRIVERS), log::entry_offset(CMPS)];
+        let kind = u64::from(*kind);
+        let expected = [kind, 11 + kind * 100, 12 + kind * 100, kind + 70];
+        assert_eq!(at.map(|at| lock.read_word(at)), expected, "kernel, driver, driver, CMP; long: {long}");
+    }
+}
+
+#[test]
+fn a_log_is_one_buffer_for_driver_process_and_cmp() {
+    // spec: sync §2.7, sync §3.14
+    // seed: N96 (two), N127
+    for (types, long) in [
+        (&[log::WAITS, log::SIGNALS][..], false),
+        (&[log::WAITS, log::SIGNALS], true),
+        (&[log::WAITS, log::SIGNALS, log::SUBMISSIONS], true),
+    ] {
+        each_log_is_one_buffer(types, long);
     }
 }
 

@@ -142,48 +142,73 @@ fn a_packet_signals_what_an_engine_waits_for() {
     cell(LEGACY, DGPU, By::Gpu, By::Gpu, 0);
 }
 
-/// A packet that signals stands behind work that waits: until its turn comes there is no value, and no other adapter hears anything.
+/// A packet that signals two fences stands behind work that waits, and then runs: until its turn comes there is no value, and no other adapter
+/// hears anything.
 fn signalled_behind_work(wait: By) {
     let world = World::new(stack::world::VIRTUAL, &LEGACY);
     let (igpu, mut dgpu) = sides(&world);
+    let mut second = native(dgpu.gpu.device(), FenceFlags::empty());
+    let by_packet = [&igpu.fence, &opened(&igpu.gpu, &named(&second))];
     let gate = igpu.gpu.device().create_monitored_fence(FenceFlags::empty(), 0).expect("a fence");
     let mark = igpu.gpu.create_surface(softgpu_umd::SurfaceKind::System, 4096).expect("a surface");
     igpu.gpu.pin(&mark).expect("room for it");
     let Work::Packets(context) = &igpu.work else { panic!("it takes packets") };
-    let mut waiting = dgpu.wait(&world, wait, 10);
+    let mut first_wait = dgpu.wait(&world, wait, 10);
+    std::mem::swap(&mut dgpu.fence, &mut second);
+    let mut second_wait = dgpu.wait(&world, wait, 20);
+    std::mem::swap(&mut dgpu.fence, &mut second);
     world.drain();
     drop([0, 1].map(|adapter| world.updates(adapter)));
     world.news.take();
     context.wait(&gate, 1).expect("a wait");
     let mut commands = Commands::new();
-    commands.store(mark.va(), 77);
+    commands.copy(mark.va(), mark.va().offset(2048), 2048).store(mark.va(), 77);
     Buffer::new(&igpu.gpu, &commands).run(context);
-    context.signal(&igpu.fence, 10).expect("a signal");
+    let points = [(by_packet[0], 10), (by_packet[1], 20)];
+    igpu.gpu.device().signal_from_gpu(&[context.handle()], &points, SignalFlags::empty()).expect("a signal");
     world.drain();
-    assert_eq!((igpu.fence.current(), dgpu.fence.current()), (0, 0), "{wait:?}: its turn has not come");
-    assert!(!dgpu.has_gone_on(&world, &mut waiting, 10), "{wait:?}");
-    assert_eq!([0, 1].map(|adapter| calls(&world.updates(adapter))), [(0, 0); 2], "{wait:?}");
-    assert!(world.news.take().iter().all(|event| arrival(event).is_none()), "{wait:?}");
-    igpu.gpu.device().signal(&gate, 1).expect("the gate opens");
+    let values = || [igpu.fence.current(), dgpu.fence.current(), by_packet[1].current(), second.current()];
+    let silent = |when: &str| {
+        assert_eq!(values(), [0; 4], "{wait:?}, {when}: its turn has not come");
+        assert_eq!([0, 1].map(|adapter| calls(&world.updates(adapter))), [(0, 0); 2], "{wait:?}, {when}");
+        assert!(world.news.take().iter().all(|event| arrival(event).is_none()), "{wait:?}, {when}");
+    };
+    silent("behind the gate");
+    assert!(!dgpu.has_gone_on(&world, &mut first_wait, 10) && dgpu.done_value() == 0, "{wait:?}");
+    // Begun and not called: no time passes.
+    let (device, points, flags) = (igpu.gpu.device().handle(), vec![(gate.handle(), 1)], SignalFlags::empty());
+    let opens = Call::Sync(SyncCall::SignalSynchronizationObjectFromCpu { device, points, flags });
+    world.host.begin_call(igpu.process, opens).expect("at once").expect("the gate opens");
+    silent("behind work that runs");
     world.drain();
     assert_eq!(mark.lock().unwrap().read_word(0), 77, "{wait:?}: the work before it is done");
-    assert_eq!((igpu.fence.current(), dgpu.fence.current()), (10, 10), "{wait:?}");
-    assert!(dgpu.has_gone_on(&world, &mut waiting, 10), "{wait:?}");
-    assert_eq!(calls(&world.updates(DGPU)), (0, 1), "{wait:?}: told to look, not to write");
-    assert_eq!(world.news.take().iter().filter_map(arrival).collect::<Vec<_>>(), [(DGPU as u32, 10)], "{wait:?}");
+    assert_eq!(values(), [10, 10, 20, 20], "{wait:?}");
+    // A stream goes on in its order.
+    assert!(wait == By::Gpu || dgpu.has_gone_on(&world, &mut first_wait, 10), "{wait:?}");
+    assert!(dgpu.has_gone_on(&world, &mut second_wait, 20), "{wait:?}");
+    let told = world.updates(DGPU);
+    let of_call = |step: &FenceStep| match step {
+        FenceStep::Current(values, flags) => Some((values.iter().map(|(_, value)| *value).collect(), *flags)),
+        _ => None,
+    };
+    let told: Vec<(Vec<u64>, UpdateCurrentFlags)> = told.iter().filter_map(of_call).collect();
+    assert_eq!(told, [(vec![10, 20], UpdateCurrentFlags::NOTIFICATION_ONLY)], "{wait:?}: told to look, not to write");
+    assert_eq!(calls(&world.updates(IGPU)), (0, 0), "{wait:?}: the kernel writes the values itself");
+    let arrived: Vec<_> = world.news.take().iter().filter_map(arrival).collect();
+    assert_eq!(arrived, [(DGPU as u32, 10), (DGPU as u32, 20)], "{wait:?}");
 }
 
 #[test]
 fn a_packet_behind_other_work_signals_an_engine_when_it_reaches_the_head() {
     // spec: sync §3.12 scenario 2b, row 4
-    // seed: N81
+    // seed: N81 (two)
     signalled_behind_work(By::Gpu);
 }
 
 #[test]
 fn a_packet_behind_other_work_signals_a_thread_when_it_reaches_the_head() {
     // spec: sync §3.12 scenario 2b, row 4
-    // seed: N83
+    // seed: N83 (two)
     signalled_behind_work(By::Cpu);
 }
 

@@ -24,7 +24,7 @@ const FEW: u64 = 10;
 
 /// How the one interrupt of a submission names the signalled fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub(super) enum Form {
     /// The profile without the cap: fences, none named.
     Plain,
     /// The queue.
@@ -42,13 +42,13 @@ impl Form {
 const FORMS: [Form; 3] = [Form::Plain, Form::Queue, Form::Engine];
 
 /// A host whose driver folds all signals while it is told to into the first interrupt behind.
-fn folding(form: Form) -> (Arc<Host>, Heard, Arc<AtomicBool>) {
+pub(super) fn folding(form: Form) -> (Arc<Host>, Heard, Arc<AtomicBool>) {
     let (folds, whims) = folding_driver(form);
     let (host, heard) = logging_host(form.profile(), whims);
     (host, heard, folds)
 }
 
-fn folding_driver(form: Form) -> (Arc<AtomicBool>, Whims) {
+pub(super) fn folding_driver(form: Form) -> (Arc<AtomicBool>, Whims) {
     let folds: Arc<AtomicBool> = Arc::default();
     let now = Arc::clone(&folds);
     let folded: Mutex<Vec<KmdQueue>> = Mutex::default();
@@ -67,11 +67,11 @@ fn folding_driver(form: Form) -> (Arc<AtomicBool>, Whims) {
     (folds, Whims { say: Box::new(say), ..Whims::default() })
 }
 
-fn stream_on(gpu: &Gpu) -> Stream {
+pub(super) fn stream_on(gpu: &Gpu) -> Stream {
     Stream::create(gpu, NodeId(0), StreamConfig::default()).expect("a stream")
 }
 
-fn begin_wait(host: &Host, link: &dxgk_host::ProcessLink, gpu: &Gpu, fence: &Fence, value: u64) -> Pending {
+pub(super) fn begin_wait(host: &Host, link: &dxgk_host::ProcessLink, gpu: &Gpu, fence: &Fence, value: u64) -> Pending {
     let call = Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
         device: gpu.device().handle(),
         points: vec![(fence.handle(), value)],
@@ -81,13 +81,13 @@ fn begin_wait(host: &Host, link: &dxgk_host::ProcessLink, gpu: &Gpu, fence: &Fen
     host.begin_call(link.process(), call).expect_err("the value has not come")
 }
 
-fn submit(host: &Host, stream: &mut Stream, gpu: &Gpu, commands: &Commands) {
+pub(super) fn submit(host: &Host, stream: &mut Stream, gpu: &Gpu, commands: &Commands) {
     stream.submit(gpu, &[], commands).expect("a submission");
     while host.step() {}
 }
 
 /// A process that signals fences of other processes' waits, and then its own bell: one interrupt for all of it.
-struct Signaller<'a> {
+pub(super) struct Signaller<'a> {
     client: &'a Client,
     queue: Stream,
     /// It has no waiter.
@@ -97,13 +97,18 @@ struct Signaller<'a> {
 }
 
 impl Signaller<'_> {
-    fn of(client: &Client) -> Signaller<'_> {
+    pub(super) fn of(client: &Client) -> Signaller<'_> {
         let queue = stream_on(&client.gpu);
         Signaller { client, queue, noise: new_fence(client), bell: new_fence(client) }
     }
 
     /// Runs commands, and so many signals behind them of which the kernel hears nothing yet.
-    fn signals_silently(&mut self, (host, folds): (&Host, &AtomicBool), commands: &mut Commands, count: u64) {
+    pub(super) fn signals_silently(
+        &mut self,
+        (host, folds): (&Host, &AtomicBool),
+        commands: &mut Commands,
+        count: u64,
+    ) {
         for value in 1..=count {
             commands.signal(&self.noise, value);
         }
@@ -125,7 +130,7 @@ impl Signaller<'_> {
 }
 
 /// A fence of one process, and another process's open of it.
-fn shared(of: &Client, with: &Client, flags: FenceFlags) -> (Fence, Fence) {
+pub(super) fn shared(of: &Client, with: &Client, flags: FenceFlags) -> (Fence, Fence) {
     let flags = flags | FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING;
     let mine =
         of.gpu.device().create_native_fence(NativeFenceRequest { flags, ..NativeFenceRequest::default() }).unwrap();
@@ -267,25 +272,31 @@ fn an_interrupt_of_a_queue_looks_at_fences_of_its_process_alone() {
 
 /// The same, with the kernel's calls to its driver about logs.
 fn listened(form: Form) -> (Arc<Host>, Arc<Mutex<Vec<LogStep>>>, Arc<AtomicBool>) {
+    let (folds, whims) = folding_driver(form);
+    let (host, heard) = listened_to(form.profile(), whims);
+    (host, heard, folds)
+}
+
+/// A host of a profile, whose driver has these whims, with the kernel's calls to that driver about logs.
+pub(super) fn listened_to(profile: &str, whims: Whims) -> (Arc<Host>, Arc<Mutex<Vec<LogStep>>>) {
     let heard: Arc<Mutex<Vec<LogStep>>> = Arc::default();
     let hears = Arc::clone(&heard);
     let hear_log = move |step| {
         hears.lock().unwrap().push(step);
         Ok(())
     };
-    let (folds, whims) = folding_driver(form);
-    let (host, _) = logging_host(form.profile(), Whims { hear_log: Box::new(hear_log), ..whims });
-    (host, heard, folds)
+    let (host, _) = logging_host(profile, Whims { hear_log: Box::new(hear_log), ..whims });
+    (host, heard)
 }
 
 /// The queues whose logs the kernel had the driver commit since the last look.
-fn committed(heard: &Mutex<Vec<LogStep>>) -> Vec<KmdQueue> {
+pub(super) fn committed(heard: &Mutex<Vec<LogStep>>) -> Vec<KmdQueue> {
     let steps: Vec<LogStep> = heard.lock().unwrap().drain(..).collect();
     steps.into_iter().flat_map(|step| if let LogStep::Update(queues) = step { queues } else { Vec::new() }).collect()
 }
 
 /// The queue of which the driver heard last: its log of signals was set behind all others.
-fn made_last(heard: &Mutex<Vec<LogStep>>) -> KmdQueue {
+pub(super) fn made_last(heard: &Mutex<Vec<LogStep>>) -> KmdQueue {
     let steps: Vec<LogStep> = heard.lock().unwrap().drain(..).collect();
     let Some(LogStep::Set(queue, ..)) = steps.last() else { panic!("{steps:?}") };
     *queue

@@ -78,11 +78,11 @@ fn an_engine_signals_and_the_cpu_waits() {
     }
 }
 
-/// Unlike a native fence, whose signals interrupt only for a waiter.
+/// Unlike a native fence, whose signals interrupt only for a waiter; and also for a value that the fence has already.
 #[test]
 fn an_advanced_engine_interrupts_also_without_a_waiter() {
     // spec: sync §1.2, sync §3.7
-    // seed: C15, N04
+    // seed: C15, N04 (two)
     let (host, heard) = traced("discrete-4k", VIRTUAL);
     let client = client(&host);
     let fence = monitored(client.gpu.device());
@@ -93,7 +93,7 @@ fn an_advanced_engine_interrupts_also_without_a_waiter() {
     let mut commands = Commands::new();
     for value in 1..=10 {
         commands.signal(&native, value);
-        commands.signal_monitored(fence.current_va(), value);
+        commands.signal_monitored(fence.current_va(), value).signal_monitored(fence.current_va(), value);
     }
     drain(&host);
     let raised = host.device_register(counter::INTERRUPTS_RAISED);
@@ -102,7 +102,7 @@ fn an_advanced_engine_interrupts_also_without_a_waiter() {
     drain(&host);
     assert_eq!((fence.current(), native.current()), (10, 10));
     // The last one is the client's own wait for the stream.
-    assert_eq!(host.device_register(counter::INTERRUPTS_RAISED) - raised, 11);
+    assert_eq!(host.device_register(counter::INTERRUPTS_RAISED) - raised, 21);
     assert!(heard.count(|e| matches!(e, Event::MonitoredFenceInterrupt { released: 0, .. })) > 0);
 }
 
