@@ -147,6 +147,7 @@ impl Shared {
             match event.events() {
                 lost if lost.contains(ReadFlags::QUEUE_OVERFLOW) => self.close_unwatched(&closed),
                 gone if gone.contains(ReadFlags::DELETE_SELF) => self.close_one(event.wd(), &closed),
+                // The watch has gone with its file: IGNORED follows each DELETE_SELF.
                 _ => {}
             }
         }

@@ -10,7 +10,7 @@ pub enum Concerned {
     Device(u64),
     /// The processes that have an allocation.
     Allocation(u64),
-    /// Those whose memory a paging work moves, and the one that waits for its fence.
+    /// The processes whose memory a paging work moves, and the process that waits for the work's fence.
     Work(u64),
     /// The process of a hardware queue.
     Queue(u64),

@@ -31,7 +31,7 @@ macro_rules! evictions {
             /// Each policy there is.
             pub const ALL: &'static [Eviction] = &[$(Eviction::$policy,)*];
 
-            /// Its name, as profiles and command lines write it.
+            /// The policy's name, as profiles and command lines write it.
             pub const fn name(self) -> &'static str {
                 match self { $(Eviction::$policy => $name,)* }
             }

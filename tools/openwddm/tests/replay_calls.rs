@@ -21,7 +21,7 @@ fn recorded(folder: &Path, source: &str, adapters: &str) -> PathBuf {
     recorded_as("calls", folder, source, adapters)
 }
 
-/// The same; `what`: what is recorded.
+/// Runs a program with a trace of this kind (`OPENWDDM_TRACE`), and returns the recording.
 fn recorded_as(what: &str, folder: &Path, source: &str, adapters: &str) -> PathBuf {
     let interface = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../client/d3dkmt_c");
     let name = source.rsplit('/').next().expect("a name");

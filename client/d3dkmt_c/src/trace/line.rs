@@ -39,7 +39,7 @@ const LACKING: &[(&str, &str)] = &[
     ("D3DKMTRegisterBudgetChangeNotification", "the function that is called"),
 ];
 
-/// Those of them whose lines have it in a trace with memory.
+/// The functions of `LACKING` whose lines have what they lack, in a trace with memory.
 const RECORDED: [&str; 5] =
     ["D3DKMTLock", "D3DKMTLock2", "D3DKMTRender", "D3DKMTSubmitCommand", "D3DKMTSubmitCommandToHwQueue"];
 

@@ -294,6 +294,8 @@ fn unlocked(call: &Call) -> Vec<RawHandle> {
 fn locks(call: &Call) -> Option<RawHandle> {
     match call {
         Call::Lock(LockCall::Lock2 { allocation, .. }) => Some(*allocation),
+        // The answer of Lock names the allocation, which may be another instance.
+        Call::Lock(LockCall::Lock { .. } | LockCall::Unlock { .. } | LockCall::Unlock2 { .. }) => None,
         _ => None,
     }
 }

@@ -35,7 +35,7 @@ impl Recording {
 pub struct QueueLabel {
     /// Number on the device.
     pub device_queue: u32,
-    /// Its purpose.
+    /// The queue's purpose.
     pub label: String,
     /// The engine that serves it.
     pub engine: u32,
@@ -44,7 +44,7 @@ pub struct QueueLabel {
 /// The queue that runs the workload's operations, and how to tell them apart.
 #[derive(Clone, Debug, Default)]
 pub struct OpTrack {
-    /// Its number on the device.
+    /// The queue's number on the device.
     pub device_queue: u32,
     /// Bus address of its progress fence.
     pub progress_bus: u64,

@@ -120,7 +120,7 @@ pub fn play(
         let (locks, makes) = (Desk::asks_for(&call), Skip::makes(&call));
         let call = asked.outgoing(call);
         let call = match &skip {
-            Some(skip) => skip.outgoing(call),
+            Some(skip) => skip.outgoing(call)?,
             None => call,
         };
         let answer = link.call_in_order(call, &taken).0;

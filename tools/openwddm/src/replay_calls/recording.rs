@@ -24,7 +24,7 @@ pub struct Recording {
     pub environment: BTreeMap<String, String>,
     /// Its events and NT handles are descriptors: the program makes and closes them without a call.
     pub has_descriptors: bool,
-    /// Its lines have what engines read.
+    /// The lines have what engines read.
     pub has_memory: bool,
     /// In the order in which their kernel took them; without that, in the order in which they returned.
     pub calls: Vec<RecordedCall>,

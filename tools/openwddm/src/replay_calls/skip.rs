@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use d3dkmt::Adapter;
-use kmt_calls::{AdapterCall, Call, DeviceCall, PacketCall, QueueCall, Reply};
+use kmt_calls::{AdapterCall, Call, DeviceCall, PacketCall, QueueCall, Refusal, Reply};
 use kmt_link::Link;
 use softgpu_spec::Command;
 use softgpu_umd::{Gpu, Surface, SurfaceKind, UmdError};
-use wddm_types::{GpuVa, Luid, RawHandle};
+use wddm_types::{Blame, GpuVa, Luid, NtStatus, RawHandle};
 
 /// Replaces commands.
 pub struct Skip {
@@ -40,27 +40,22 @@ impl Skip {
         Skip { link, state: Mutex::default() }
     }
 
-    /// A call as it is to be made: one that submits has no commands. A call stays as it is where the kernel has no memory for the word.
-    pub fn outgoing(&self, call: Call) -> Call {
-        match call {
+    /// A call as it is to be made: one that submits has no commands.
+    ///
+    /// # Errors
+    /// The kernel has no memory for commands that do nothing. An engine executes the recording's in no case.
+    pub fn outgoing(&self, call: Call) -> Result<Call, Refusal> {
+        Ok(match call {
             Call::Packet(PacketCall::Render { context, .. }) => {
                 Call::Packet(PacketCall::SubmitNull { context, written_primaries: Vec::new() })
             }
             Call::Packet(PacketCall::SubmitCommand { context, written_primaries, .. }) => {
                 Call::Packet(PacketCall::SubmitNull { context, written_primaries })
             }
-            Call::Queue(QueueCall::SubmitCommandToHwQueue {
-                queue,
-                progress_value,
-                buffer,
-                buffer_bytes,
-                written_primaries,
-                private_data,
-            }) => {
-                let (buffer, buffer_bytes, private_data) = match self.idle(queue) {
-                    Some(va) => (va, 8, Vec::new()),
-                    None => (buffer, buffer_bytes, private_data),
-                };
+            Call::Queue(QueueCall::SubmitCommandToHwQueue { queue, progress_value, written_primaries, .. }) => {
+                // A queue that the replay has not made is none of the kernel's either, which refuses the call for that.
+                let buffer = self.idle(queue)?.unwrap_or_default();
+                let (buffer_bytes, private_data) = (8, Vec::new());
                 Call::Queue(QueueCall::SubmitCommandToHwQueue {
                     queue,
                     progress_value,
@@ -71,7 +66,7 @@ impl Skip {
                 })
             }
             call => call,
-        }
+        })
     }
 
     /// The object that a call makes, if it is one whose adapter matters.
@@ -81,6 +76,7 @@ impl Skip {
             Call::Device(DeviceCall::CreateDevice { adapter }) => Some(Made::Of(*adapter)),
             Call::Queue(QueueCall::CreateHwContext { device, .. }) => Some(Made::Of(*device)),
             Call::Queue(QueueCall::CreateHwQueue { context, .. }) => Some(Made::Of(*context)),
+            // No other object leads to a hardware queue.
             _ => None,
         }
     }
@@ -105,17 +101,22 @@ impl Skip {
         }
     }
 
-    /// The address of the word that does nothing, on the adapter of a queue.
-    fn idle(&self, queue: RawHandle) -> Option<GpuVa> {
+    /// The address of the word that does nothing, on the adapter of a queue that the replay has made.
+    fn idle(&self, queue: RawHandle) -> Result<Option<GpuVa>, Refusal> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let luid = *state.adapters.get(&queue)?;
+        let Some(luid) = state.adapters.get(&queue).copied() else { return Ok(None) };
         if let Some((surface, _)) = state.idle.get(&luid) {
-            return Some(surface.va());
+            return Ok(Some(surface.va()));
         }
-        let (surface, gpu) = self.idle_at(luid).ok()?;
+        let (surface, gpu) = self.idle_at(luid).map_err(|error| Refusal {
+            status: NtStatus::NO_MEMORY,
+            blame: Blame::Scarcity,
+            reason: format!("--skip-commands has no memory for commands that do nothing: {error}").into(),
+            bytes_to_trim: 0,
+        })?;
         let va = surface.va();
         state.idle.insert(luid, (surface, gpu));
-        Some(va)
+        Ok(Some(va))
     }
 
     fn idle_at(&self, luid: Luid) -> Result<(Surface, Gpu), UmdError> {

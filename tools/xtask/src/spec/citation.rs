@@ -54,7 +54,7 @@ pub fn rows(comment: &str) -> Vec<&str> {
     parts(comment).into_iter().map(|(id, _)| id).collect()
 }
 
-/// Those of the ids whose test has two of what its row speaks of: `seed: N112 (two)`.
+/// The ids whose test has two of what its row speaks of: `seed: N112 (two)`.
 pub fn rows_of_two(comment: &str) -> Vec<&str> {
     let of_two = |(id, rest): (_, &str)| (rest.trim_start().starts_with("(two)")).then_some(id);
     parts(comment).into_iter().filter_map(of_two).collect()
