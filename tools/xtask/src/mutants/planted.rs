@@ -72,13 +72,21 @@ pub fn rows(table: &str) -> Result<BTreeSet<String>, String> {
     Ok(book::parse(table)?.into_iter().map(|planted| planted.row).collect())
 }
 
-/// The breaks of the table that do not apply: their function or text has changed. Nothing is built.
+/// The breaks of the table that do not apply: their function or text has changed, or there is no such package. Nothing is built.
 pub fn check(house: &House) -> Result<Report, String> {
     let all = book::parse(&house.read(TABLE)?)?;
+    let manifests = house.files()?.into_iter().filter(|file| file.ends_with("Cargo.toml"));
+    let folder = |file: String| house.root().join(file).parent().map(Path::to_path_buf);
+    let packages: BTreeSet<String> = manifests.filter_map(folder).filter_map(|folder| package(&folder).ok()).collect();
     let faults = all.iter().filter_map(|planted| {
         let source = house.read(&planted.file);
-        let place = source.and_then(|source| planted.place(&source)).err()?;
-        Some(Finding::new(TABLE, planted.line, format!("{}: {place}", planted.row)))
+        let place = source.and_then(|source| planted.place(&source)).map(drop);
+        let named = || match packages.contains(&planted.package) {
+            true => Ok(()),
+            false => Err(format!("there is no package {}", planted.package)),
+        };
+        let reason = place.and_then(|()| named()).err()?;
+        Some(Finding::new(TABLE, planted.line, format!("{}: {reason}", planted.row)))
     });
     let faults: Vec<Finding> = faults.collect();
     let rows: BTreeSet<&str> = all.iter().map(|planted| planted.row.as_str()).collect();
